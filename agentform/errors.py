@@ -1,0 +1,226 @@
+"""Every error agentform raises, in one tree.
+
+::
+
+    AgentformError
+    ├── SchemaError                 a schema or signature that cannot be turned into a form
+    │   ├── UnsupportedSchema
+    │   └── UnsupportedSignature
+    ├── ToolError                   a tool that cannot be registered, found or run
+    │   ├── InvalidToolName
+    │   ├── DuplicateTool
+    │   ├── UnknownTool
+    │   └── ToolFailed
+    ├── GrammarError                a grammar that does not compile
+    ├── EngineError                 the engine cannot serve a request
+    │   ├── ModelNotFound
+    │   ├── WeightsUnavailable
+    │   ├── WeightsCorrupt
+    │   ├── MissingDependency
+    │   ├── ContextOverflow
+    │   ├── CacheBudgetExceeded
+    │   ├── DeadlineExceeded
+    │   ├── InvalidRequest
+    │   └── EngineClosed
+    ├── CallError                   a call or form that cannot be completed
+    │   ├── TokenizationChanged
+    │   ├── ArgumentsTruncated
+    │   ├── CallRejected
+    │   └── Abstained
+    └── InvalidInput                a file or value handed to the command line or SDK
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agentform.messages import Evidence, JsonValue
+
+__all__ = [
+    "Abstained",
+    "AgentformError",
+    "ArgumentsTruncated",
+    "Attempt",
+    "CacheBudgetExceeded",
+    "CallError",
+    "CallRejected",
+    "ContextOverflow",
+    "DeadlineExceeded",
+    "DuplicateTool",
+    "EngineClosed",
+    "EngineError",
+    "GrammarError",
+    "InvalidInput",
+    "InvalidRequest",
+    "InvalidToolName",
+    "MissingDependency",
+    "ModelNotFound",
+    "SchemaError",
+    "TokenizationChanged",
+    "ToolError",
+    "ToolFailed",
+    "UnknownTool",
+    "UnsupportedSchema",
+    "UnsupportedSignature",
+    "Violation",
+    "WeightsCorrupt",
+    "WeightsUnavailable",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Violation:
+    """One way in which a value breaks its schema."""
+
+    pointer: str
+    """JSON Pointer of the failing place; `""` is the whole value."""
+    reason: str
+    """What is wrong and what would be right, as the validator words it."""
+
+
+class AgentformError(Exception):
+    """Base of every error that agentform raises."""
+
+
+class SchemaError(AgentformError):
+    """Raised when a schema or signature cannot be turned into a form."""
+
+
+class UnsupportedSchema(SchemaError):
+    """Raised when a schema uses something that agentform does not implement, or is not a schema."""
+
+    def __init__(self, reason: str, *, pointer: str = "") -> None:
+        super().__init__(f"schema at '{pointer}': {reason}")
+        self.pointer = pointer
+        self.reason = reason
+
+
+class UnsupportedSignature(SchemaError):
+    """Raised when a function's signature cannot become a tool's arguments."""
+
+
+class ToolError(AgentformError):
+    """Raised when a tool cannot be registered, found or run."""
+
+
+class InvalidToolName(ToolError):
+    """Raised when a tool's name is not 1 to 64 of the characters a-z, A-Z, 0-9, `_`, `-` and `.`."""
+
+
+class DuplicateTool(ToolError):
+    """Raised when two tools of one toolbox share a name."""
+
+
+class UnknownTool(ToolError):
+    """Raised when a tool is asked for by a name that the toolbox does not hold."""
+
+
+class ToolFailed(ToolError):
+    """Raised when a tool raised and the policy is to raise; the tool's own error is the cause."""
+
+    def __init__(self, name: str, error: BaseException) -> None:
+        super().__init__(f"tool {name!r} raised {type(error).__name__}: {error}")
+        self.name = name
+
+
+class GrammarError(AgentformError):
+    """Raised when a grammar does not compile or its matcher stops with an error."""
+
+
+class EngineError(AgentformError):
+    """Raised when the engine cannot serve a request."""
+
+
+class ModelNotFound(EngineError):
+    """Raised when a model name is neither in the catalogue, nor a folder, nor a hub id."""
+
+
+class WeightsUnavailable(EngineError):
+    """Raised when weights are not on disk and cannot be fetched; says how to get them."""
+
+
+class WeightsCorrupt(EngineError):
+    """Raised when weights do not have the digest or the files that they should have."""
+
+
+class MissingDependency(EngineError):
+    """Raised when an optional package is needed; names the extra that brings it."""
+
+
+class ContextOverflow(EngineError):
+    """Raised when prompt and completion together do not fit the model's context."""
+
+    def __init__(self, *, prompt_tokens: int, context_tokens: int, completion_tokens: int = 0) -> None:
+        wanted = f"{prompt_tokens} prompt tokens"
+        if completion_tokens:
+            wanted += f" and {completion_tokens} more"
+        super().__init__(f"{wanted} do not fit the model's context of {context_tokens} tokens")
+        self.prompt_tokens = prompt_tokens
+        self.context_tokens = context_tokens
+
+
+class CacheBudgetExceeded(EngineError):
+    """Raised when a request needs more cache memory than the budget holds, even with all else evicted."""
+
+
+class DeadlineExceeded(EngineError):
+    """Raised when a request or run was not done by its deadline."""
+
+
+class InvalidRequest(EngineError):
+    """Raised when a request is malformed, such as a token id outside the vocabulary."""
+
+
+class EngineClosed(EngineError):
+    """Raised when a request reaches an engine that is closed or whose worker died."""
+
+
+class CallError(AgentformError):
+    """Raised when a call or form cannot be completed."""
+
+
+class TokenizationChanged(CallError):
+    """Raised when adding an option changes the token ids before it, so that it cannot be scored there."""
+
+
+class ArgumentsTruncated(CallError):
+    """Raised when a free argument ran into its token limit; what was written is never reported as a call."""
+
+    def __init__(self, *, pointer: str, written: str, max_tokens: int) -> None:
+        super().__init__(f"argument '{pointer}' was not complete after {max_tokens} tokens: {written[-80:]!r}")
+        self.pointer = pointer
+        self.written = written
+        self.max_tokens = max_tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """One set of arguments that the true schema refused."""
+
+    arguments: JsonValue
+    violations: tuple[Violation, ...]
+
+
+class CallRejected(CallError):
+    """Raised when no attempt satisfied the true schema within the repair limit."""
+
+    def __init__(self, target: str, attempts: Sequence[Attempt]) -> None:
+        last = "; ".join(f"{v.pointer or '(whole)'}: {v.reason}" for v in attempts[-1].violations)
+        super().__init__(f"{target}: no valid arguments in {len(attempts)} attempts; the last failed at {last}")
+        self.target = target
+        self.attempts = tuple(attempts)
+
+
+class Abstained(CallError):
+    """Raised when a choice stayed below the limits on legal mass or probability."""
+
+    def __init__(self, reason: str, evidence: Sequence[Evidence]) -> None:
+        super().__init__(reason)
+        self.evidence = tuple(evidence)
+
+
+class InvalidInput(AgentformError):
+    """Raised when a file or value given to the command line or the SDK is not what it should be."""

@@ -1,0 +1,193 @@
+"""The engine seam: two async verbs over token ids, the same for every engine.
+
+An engine knows nothing of tools, forms or agents. The prompt is always given whole; the engine's prefix cache makes
+that cheap. Nothing of an engine's own objects passes this seam.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from agentform.grammar.spec import GrammarSpec
+from agentform.messages import Usage
+from agentform.runtime.cache.statistics import CacheStatistics
+
+__all__ = [
+    "Branch",
+    "Chunk",
+    "Engine",
+    "FinishReason",
+    "GenerateRequest",
+    "ModelInfo",
+    "Sampling",
+    "ScoreRequest",
+    "ScoreResult",
+    "Tokenizer",
+]
+
+FinishReason = Literal["eos", "stop", "length", "grammar", "deadline"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How the next token is picked; the default is greedy."""
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerateRequest:
+    """Continue a prompt.
+
+    `deadline_s` counts from the submission of the request. `conversation` is a hint for pins and metrics.
+    """
+
+    prompt_ids: tuple[int, ...]
+    max_tokens: int
+    sampling: Sampling = field(default_factory=Sampling)
+    stop: tuple[str, ...] = ()
+    grammar: GrammarSpec | None = None
+    deadline_s: float | None = None
+    conversation: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chunk:
+    """A piece of a completion; the last one carries `finish` and `usage`.
+
+    `text` never contains a matched stop string nor half a character; it may lag behind `token_ids`.
+    """
+
+    text: str = ""
+    token_ids: tuple[int, ...] = ()
+    finish: FinishReason | None = None
+    stop: str | None = None
+    """The stop string that ended the completion."""
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Branch:
+    """A token path from the end of the prompt (may be empty) and the candidate token ids at its end."""
+
+    path: tuple[int, ...]
+    candidates: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreRequest:
+    """Ask for log p of each branch's candidates; the prompt must hold at least one token."""
+
+    prompt_ids: tuple[int, ...]
+    branches: tuple[Branch, ...]
+    deadline_s: float | None = None
+    conversation: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreResult:
+    """Natural-log probabilities under the full softmax, one tuple per branch, in the order asked."""
+
+    logprobs: tuple[tuple[float, ...], ...]
+    usage: Usage
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelInfo:
+    """What callers may need to know of the model behind an engine."""
+
+    name: str
+    digest: str
+    """Identifies weights, dtype and tokenizer; priors and persisted caches are keyed by it."""
+    context_tokens: int
+    vocabulary_size: int
+
+
+class Tokenizer(Protocol):
+    """Text to token ids and back, and the model's chat template."""
+
+    @property
+    def eos_ids(self) -> frozenset[int]:
+        """Ids that end an assistant turn."""
+        ...
+
+    @property
+    def has_tool_template(self) -> bool:
+        """Whether the chat template itself renders tools and tool calls."""
+        ...
+
+    def encode(self, text: str, *, control: bool = False) -> tuple[int, ...]:
+        """Token ids of `text`, nothing added.
+
+        Text that spells a special token is data unless `control` is true.
+        """
+        ...
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of `ids`, special tokens spelt out; incomplete UTF-8 becomes U+FFFD."""
+        ...
+
+    def render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        generation_prompt: bool = True,
+    ) -> tuple[int, ...]:
+        """Token ids of the chat template over `messages` (Hugging Face layout), BOS as the template has it.
+
+        Text inside messages that spells a special token is encoded as data.
+        """
+        ...
+
+    def render_text(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        generation_prompt: bool = True,
+    ) -> str:
+        """The same as text, as transformers' own `apply_chat_template(tokenize=False)` gives it."""
+        ...
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """Serves `generate` and `score` over token ids."""
+
+    @property
+    def info(self) -> ModelInfo:
+        """The model being served."""
+        ...
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The model's tokenizer."""
+        ...
+
+    def generate(self, request: GenerateRequest) -> AsyncGenerator[Chunk, None]:
+        """Stream a completion. Closing the generator cancels the request and frees what it held.
+
+        Raises (at the first chunk): ContextOverflow, InvalidRequest, GrammarError, CacheBudgetExceeded,
+        EngineClosed. A deadline ends the stream with `finish="deadline"`.
+        """
+        ...
+
+    async def score(self, request: ScoreRequest) -> ScoreResult:
+        """Score candidates; no token is sampled.
+
+        Raises: ContextOverflow, InvalidRequest, CacheBudgetExceeded, DeadlineExceeded, EngineClosed.
+        """
+        ...
+
+    def statistics(self) -> CacheStatistics:
+        """A snapshot of the prefix cache's counters."""
+        ...
+
+    async def aclose(self) -> None:
+        """Stop serving; requests in flight end with EngineClosed."""
+        ...
