@@ -1,0 +1,64 @@
+"""Tool calls that are chosen, not written.
+
+A model reasons in free text; when it acts, agentform turns the act into a call that is always well-formed: closed
+arguments are scored in one batch, free ones are generated under a grammar, and the tool's true schema has the last
+word. Importing this package imports no torch.
+"""
+
+from agentform import errors
+from agentform.agent.conversation import Conversation
+from agentform.agent.loop import Agent, AgentRun, RunResult
+from agentform.calls.choose import Scoring
+from agentform.calls.form_filling import Filled, fill, fill_sync
+from agentform.calls.limits import Limits
+from agentform.calls.prior import PriorStore
+from agentform.errors import AgentformError
+from agentform.messages import (
+    AnswerDelta,
+    CallReady,
+    ChoiceMade,
+    Event,
+    Evidence,
+    Message,
+    ReasoningDelta,
+    ToolCall,
+    ToolFinished,
+    ToolResult,
+    ToolStarted,
+    Usage,
+)
+from agentform.runtime.load import load_engine
+from agentform.tools import Tool, Toolbox, tool
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Agent",
+    "AgentRun",
+    "AgentformError",
+    "AnswerDelta",
+    "CallReady",
+    "ChoiceMade",
+    "Conversation",
+    "Event",
+    "Evidence",
+    "Filled",
+    "Limits",
+    "Message",
+    "PriorStore",
+    "ReasoningDelta",
+    "RunResult",
+    "Scoring",
+    "Tool",
+    "ToolCall",
+    "ToolFinished",
+    "ToolResult",
+    "ToolStarted",
+    "Toolbox",
+    "Usage",
+    "errors",
+    "fill",
+    "fill_sync",
+    "load_engine",
+    "tool",
+]

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 __all__ = [
     "Alternative",
+    "AnswerDelta",
+    "CallReady",
+    "ChoiceMade",
+    "Event",
     "Evidence",
     "How",
     "JsonValue",
     "Message",
+    "ReasoningDelta",
     "Role",
     "ToolCall",
+    "ToolFinished",
     "ToolResult",
+    "ToolStarted",
     "Usage",
 ]
 
 JsonValue: TypeAlias = (
-    "None | bool | int | float | str | list[JsonValue] | tuple[JsonValue, ...] | Mapping[str, JsonValue]"
+    "bool | int | float | str | list[JsonValue] | tuple[JsonValue, ...] | Mapping[str, JsonValue] | None"
 )
 Role = Literal["system", "user", "assistant", "tool"]
 How = Literal["fixed", "scored", "generated", "joint", "repaired"]
@@ -47,10 +54,16 @@ class Usage:
     """Why the prompt was not fully cached; of the last request that missed."""
 
     def __add__(self, other: Usage) -> Usage:
-        sums = {
-            f.name: _add(getattr(self, f.name), getattr(other, f.name)) for f in fields(self) if f.name != "miss"
-        }
-        return Usage(**sums, miss=other.miss or self.miss)
+        return Usage(
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            cached_tokens=_add(self.cached_tokens, other.cached_tokens),
+            restored_tokens=_add(self.restored_tokens, other.restored_tokens),
+            replayed_tokens=_add(self.replayed_tokens, other.replayed_tokens),
+            computed_tokens=_add(self.computed_tokens, other.computed_tokens),
+            completion_tokens=self.completion_tokens + other.completion_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+            miss=other.miss or self.miss,
+        )
 
 
 def _add(a: int | None, b: int | None) -> int | None:
@@ -119,3 +132,49 @@ class Message:
     content: str = ""
     calls: tuple[ToolCall, ...] = ()
     result: ToolResult | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReasoningDelta:
+    """Free text as it is generated. Whether it turns out to be the answer is decided after it ends."""
+
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChoiceMade:
+    """What the turn does next: `value` of the decision is a tool's name, or `None` for an answer."""
+
+    decision: Evidence
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallReady:
+    """A call is complete and satisfies its tool's true schema."""
+
+    call: ToolCall
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolStarted:
+    """A tool is about to run."""
+
+    call: ToolCall
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolFinished:
+    """A tool has run; errors that are fed back to the model are results too."""
+
+    call: ToolCall
+    result: ToolResult
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerDelta:
+    """Text of the final answer that was not already streamed as reasoning."""
+
+    text: str
+
+
+Event: TypeAlias = ReasoningDelta | ChoiceMade | CallReady | ToolStarted | ToolFinished | AnswerDelta

@@ -1,0 +1,176 @@
+"""`fill`: the last message of a conversation answered by a filled form instead of text."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, overload
+
+from agentform.calls.blocking import run_blocking
+from agentform.calls.choose import Priors, Scoring
+from agentform.calls.fill import Filling, evidence_of
+from agentform.calls.frame import argument_lines
+from agentform.calls.limits import Limits
+from agentform.calls.prior import CONTENT_FREE, PriorStore
+from agentform.calls.repair import fill_form
+from agentform.calls.session import Session
+from agentform.calls.transcript import Context
+from agentform.errors import InvalidInput, Violation
+from agentform.messages import Evidence, Message, Usage
+from agentform.runtime.engine import Engine
+from agentform.schema.load import Target, load
+
+__all__ = ["Filled", "fill", "fill_sync"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filled(Generic[T]):
+    """A filled form."""
+
+    value: T
+    """What the schema's own validator made of it: a model instance, or plain JSON for a raw schema."""
+    json_text: str
+    evidence: tuple[Evidence, ...]
+    usage: Usage
+
+    def __getitem__(self, pointer: str) -> Evidence:
+        """The evidence for the leaf at a JSON Pointer; KeyError when there is none."""
+        for item in self.evidence:
+            if item.pointer == pointer:
+                return item
+        raise KeyError(pointer)
+
+
+@overload
+async def fill(
+    engine: Engine,
+    messages: str | Sequence[Message],
+    form: type[T],
+    *,
+    instructions: str = ...,
+    limits: Limits | None = ...,
+    scoring: Scoring | None = ...,
+    priors: PriorStore | None = ...,
+) -> Filled[T]: ...
+@overload
+async def fill(
+    engine: Engine,
+    messages: str | Sequence[Message],
+    form: Any,
+    *,
+    instructions: str = ...,
+    limits: Limits | None = ...,
+    scoring: Scoring | None = ...,
+    priors: PriorStore | None = ...,
+) -> Filled[Any]: ...
+async def fill(
+    engine: Engine,
+    messages: str | Sequence[Message],
+    form: Any,
+    *,
+    instructions: str = "",
+    limits: Limits | None = None,
+    scoring: Scoring | None = None,
+    priors: PriorStore | None = None,
+) -> Filled[Any]:
+    """Fill `form` (a pydantic model, another type, or a JSON Schema) from a conversation.
+
+    `messages` is a text or messages that end with the user's. `priors` keeps label priors between calls.
+
+    Raises:
+        UnsupportedSchema: the form cannot be compiled.
+        CallRejected, ArgumentsTruncated, Abstained: no acceptable filling was found.
+        EngineError: the engine cannot serve the request; DeadlineExceeded among them.
+    """
+    target = form if isinstance(form, Target) else load(form)
+    prompts = _Prompts(engine, target, instructions)
+    session = Session(engine, limits=limits or Limits())
+    conversation = _as_messages(messages)
+    filling = Filling(
+        target=target,
+        context=prompts.context(conversation),
+        priors=prompts.priors(priors or PriorStore()),
+        scoring=scoring or Scoring(),
+        retry=_Retry(prompts, conversation).context,
+    )
+    draft = await fill_form(session, filling)
+    return Filled(
+        value=target.validator.build(draft.value),
+        json_text=draft.written.text,
+        evidence=evidence_of(target.form.root, draft),
+        usage=session.usage,
+    )
+
+
+@overload
+def fill_sync(
+    engine: Engine,
+    messages: str | Sequence[Message],
+    form: type[T],
+    *,
+    instructions: str = ...,
+    limits: Limits | None = ...,
+    scoring: Scoring | None = ...,
+    priors: PriorStore | None = ...,
+) -> Filled[T]: ...
+@overload
+def fill_sync(
+    engine: Engine,
+    messages: str | Sequence[Message],
+    form: Any,
+    *,
+    instructions: str = ...,
+    limits: Limits | None = ...,
+    scoring: Scoring | None = ...,
+    priors: PriorStore | None = ...,
+) -> Filled[Any]: ...
+def fill_sync(engine: Engine, messages: str | Sequence[Message], form: Any, **options: Any) -> Filled[Any]:
+    """`fill` for code without an event loop, and for notebooks whose loop is already running."""
+    return run_blocking(functools.partial(fill, engine, messages, form, **options))
+
+
+def _as_messages(messages: str | Sequence[Message]) -> list[Message]:
+    listed = [Message(role="user", content=messages)] if isinstance(messages, str) else list(messages)
+    if not listed:
+        raise InvalidInput("fill needs at least one message; got none")
+    return listed
+
+
+class _Prompts:
+    """Prompts that end where the form's JSON begins."""
+
+    def __init__(self, engine: Engine, target: Target, instructions: str) -> None:
+        self._engine = engine
+        about = target.description or f"Fill in the form '{target.name}' from the conversation."
+        parts = [instructions, about, "Answer with JSON.", argument_lines(target.form)]
+        self._system = "\n".join(part for part in parts if part)
+
+    def context(self, messages: Sequence[Message]) -> Context:
+        system = {"role": "system", "content": self._system}
+        plain = [{"role": m.role, "content": m.content} for m in messages]
+        return Context(ids=self._engine.tokenizer.render([system, *plain]))
+
+    def priors(self, store: PriorStore) -> Priors:
+        contexts = [self.context([Message(role="user", content=text)]) for text in CONTENT_FREE]
+        return Priors(store, contexts, self._engine.info.digest)
+
+
+class _Retry:
+    """Where a refused form is filled again: after a turn that shows it and says what was wrong."""
+
+    def __init__(self, prompts: _Prompts, messages: Sequence[Message]) -> None:
+        self._prompts = prompts
+        self._messages = messages
+
+    async def context(self, refused: str, violations: Sequence[Violation]) -> Context:
+        reasons = "; ".join(f"{v.pointer or 'form'}: {v.reason}" for v in violations)
+        return self._prompts.context(
+            [
+                *self._messages,
+                Message(role="assistant", content=refused),
+                Message(role="user", content=f"That is not valid: {reasons}. Fill in the form again."),
+            ]
+        )

@@ -1,0 +1,64 @@
+"""Bounds on what one run may spend, and the deadline that follows from them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import anyio
+
+from agentform.errors import DeadlineExceeded
+
+__all__ = ["Deadline", "Limits"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What one run may spend. Token limits are upper bounds on sampled tokens."""
+
+    steps: int = 8
+    """Model turns in one agent run."""
+    reasoning_tokens: int = 256
+    """Free text before a call, per turn."""
+    answer_tokens: int = 512
+    """Free text of a final answer, the reasoning that became the answer included."""
+    argument_tokens: int = 128
+    """One free argument."""
+    repairs: int = 2
+    """Times that failing leaves are decided again before the call is rejected."""
+    joint_candidates: int = 256
+    """Joint assignments of closed leaves that are tried against the validators in one repair."""
+    deadline_s: float | None = None
+    """Wall-clock seconds for the whole run."""
+    min_legal_mass: float | None = None
+    """Abstain when the legal options of a scored leaf hold less probability than this."""
+    min_probability: float | None = None
+    """Abstain when the chosen option of a scored leaf has less probability than this."""
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "reasoning_tokens", "answer_tokens", "argument_tokens"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"Limits.{name} must be at least 1, got {getattr(self, name)}")
+        if self.repairs < 0 or self.joint_candidates < 0:
+            raise ValueError("Limits.repairs and Limits.joint_candidates must not be negative")
+
+
+class Deadline:
+    """A point on the event loop's clock."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._at = math.inf if seconds is None else anyio.current_time() + seconds
+        self._seconds = seconds
+
+    def remaining_s(self) -> float | None:
+        """Seconds left, or `None` without a deadline.
+
+        Raises:
+            DeadlineExceeded: when none are left.
+        """
+        if math.isinf(self._at):
+            return None
+        left = self._at - anyio.current_time()
+        if left <= 0:
+            raise DeadlineExceeded(f"the run was not done within {self._seconds} s")
+        return left

@@ -1,0 +1,98 @@
+"""Options as tokens in context: a trie whose inner nodes are the only places where the model is asked.
+
+An option's score is the product of the raw probabilities at the decision nodes on its path, up to the token that
+identifies it. Forced tokens do not count, so long and short options compete on equal terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agentform.errors import TokenizationChanged
+from agentform.runtime.engine import Branch, Tokenizer
+
+__all__ = ["OptionTrie", "build_trie", "option_lines"]
+
+_MANY_OPTIONS = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptionTrie:
+    """Decision nodes over a set of token lines."""
+
+    branches: tuple[Branch, ...]
+    """One per node with two or more children: the path from the end of the prompt, and the children."""
+    turns: tuple[tuple[tuple[int, int], ...], ...]
+    """Per option, the (branch index, candidate index) pairs on its path."""
+
+    def log_scores(self, logprobs: Sequence[Sequence[float]]) -> tuple[float, ...]:
+        """Log score of each option, given the log probabilities of each branch's candidates."""
+        return tuple(sum(logprobs[branch][child] for branch, child in path) for path in self.turns)
+
+
+def build_trie(lines: Sequence[tuple[int, ...]]) -> OptionTrie:
+    """Trie over at least two distinct token lines, none a prefix of another.
+
+    Raises:
+        TokenizationChanged: two lines are equal or one is a prefix of another, so that they cannot be told apart.
+    """
+    branches: list[Branch] = []
+    turns: list[list[tuple[int, int]]] = [[] for _ in lines]
+    pending = [(list(range(len(lines))), 0)]
+    while pending:
+        members, depth = pending.pop()
+        depth = _shared_depth(lines, members, depth)
+        children = _children(lines, members, depth)
+        for child, group in enumerate(children.values()):
+            for option in group:
+                turns[option].append((len(branches), child))
+            if len(group) > 1:
+                pending.append((group, depth + 1))
+        branches.append(Branch(path=lines[members[0]][:depth], candidates=tuple(children)))
+    return OptionTrie(branches=tuple(branches), turns=tuple(map(tuple, turns)))
+
+
+def _shared_depth(lines: Sequence[tuple[int, ...]], members: list[int], depth: int) -> int:
+    # The lowest and the highest line bound all others, so their shared prefix is shared by every member.
+    low, high = min(lines[m] for m in members), max(lines[m] for m in members)
+    while depth < min(len(low), len(high)) and low[depth] == high[depth]:
+        depth += 1
+    return depth
+
+
+def _children(lines: Sequence[tuple[int, ...]], members: list[int], depth: int) -> dict[int, list[int]]:
+    children: dict[int, list[int]] = {}
+    for member in members:
+        if depth >= len(lines[member]):
+            raise TokenizationChanged(f"option {member} cannot be told from another by its tokens")
+        children.setdefault(lines[member][depth], []).append(member)
+    return children
+
+
+def option_lines(tokenizer: Tokenizer, text: str, options: Sequence[str]) -> tuple[tuple[int, ...], ...]:
+    """Token ids of `text + option` for each option, tokenised as one line so that merges across the seam hold.
+
+    `text` starts where a token starts. Each option carries what follows it in the written call.
+
+    Raises:
+        TokenizationChanged: the tokenizer does not give a line's text back, so its tokens are not the text.
+    """
+    head, near = _split(tokenizer, text, options) if len(options) > _MANY_OPTIONS else ((), text)
+    lines = tuple(head + tokenizer.encode(near + option) for option in options)
+    for index in {0, len(lines) - 1}:
+        if tokenizer.decode(lines[index]) != text + options[index]:
+            raise TokenizationChanged(f"option {options[index]!r} does not survive tokenisation")
+    return lines
+
+
+def _split(tokenizer: Tokenizer, text: str, options: Sequence[str]) -> tuple[tuple[int, ...], str]:
+    """Token ids of the far part of `text` and its near part, where cutting there changes no token."""
+    for cut in (text.rfind("\n"), text.rfind(" ")):
+        if cut <= 0:
+            continue
+        head = tokenizer.encode(text[:cut])
+        probes = (options[0], options[-1])
+        if all(head + tokenizer.encode(text[cut:] + o) == tokenizer.encode(text + o) for o in probes):
+            return head, text[cut:]
+    return (), text

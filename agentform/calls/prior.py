@@ -1,0 +1,84 @@
+"""The label prior: what a model answers when there is nothing to answer, and how it is taken out.
+
+A small model leans to one option whatever the text says. The mean log score of the same question over a few
+content-free inputs measures that lean without labels or data; subtracting it is contextual calibration
+(Zhao et al., "Calibrate Before Use", 2021, arXiv 2102.09690), here in log space and averaged over several inputs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+__all__ = ["CONTENT_FREE", "PriorStore", "calibrated"]
+
+CONTENT_FREE = (
+    "N/A",
+    "",
+    "[MASK]",
+    "...",
+    "Lorem ipsum dolor sit amet, consectetur adipiscing elit.",
+    "The quick brown fox jumps over the lazy dog.",
+)
+"""Inputs that carry no content: the model's answers to them are its label prior."""
+
+
+def calibrated(log_scores: Sequence[float], prior: Sequence[float], strength: float) -> tuple[float, ...]:
+    """Log scores with `strength` times the mean log prior taken out; 0 leaves them raw."""
+    return tuple(score - strength * lean for score, lean in zip(log_scores, prior, strict=True))
+
+
+class PriorStore:
+    """Priors by key, in memory and, with a folder, on disk. Keys name model, prompt and question.
+
+    Several processes may share a folder: a file is written whole and renamed into place.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._known: dict[str, tuple[float, ...]] = {}
+
+    @staticmethod
+    def key(*parts: object) -> str:
+        """Digest over everything that a prior depends on."""
+        return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()
+
+    def get(self, key: str, *, size: int) -> tuple[float, ...] | None:
+        """The mean log scores kept under `key`, or `None` when unknown or not `size` numbers."""
+        if key not in self._known and (found := self._read(key)) is not None:
+            self._known[key] = found
+        prior = self._known.get(key)
+        return prior if prior is not None and len(prior) == size else None
+
+    def put(self, key: str, prior: Sequence[float]) -> None:
+        """Keep mean log scores under `key`."""
+        self._known[key] = tuple(prior)
+        if self._folder is not None:
+            self._write(self._folder, key, prior)
+
+    def _read(self, key: str) -> tuple[float, ...] | None:
+        if self._folder is None:
+            return None
+        try:
+            numbers = json.loads((self._folder / f"{key}.json").read_text())
+        except (FileNotFoundError, ValueError):
+            # A file that is missing or damaged is measured again; nothing is guessed from it.
+            return None
+        return tuple(map(float, numbers)) if _is_numbers(numbers) else None
+
+    @staticmethod
+    def _write(folder: Path, key: str, prior: Sequence[float]) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=folder, suffix=".tmp")
+        with os.fdopen(handle, "w") as file:
+            json.dump(list(prior), file)
+        os.replace(name, folder / f"{key}.json")
+
+
+def _is_numbers(value: object) -> bool:
+    return isinstance(value, list) and all(type(item) in (int, float) for item in cast("list[object]", value))

@@ -1,0 +1,77 @@
+"""One run's dealings with the engine: its deadline, its conversation id and what it has used."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from typing import TypeVar
+
+import anyio
+
+from agentform.calls.limits import Deadline, Limits
+from agentform.grammar.spec import GrammarSpec
+from agentform.messages import Usage
+from agentform.runtime.engine import Branch, Chunk, Engine, GenerateRequest, ScoreRequest
+
+__all__ = ["Session"]
+
+T = TypeVar("T")
+
+
+class Session:
+    """Sends requests and adds up their usage. Made inside a running event loop, for one run."""
+
+    def __init__(self, engine: Engine, *, limits: Limits, conversation: str | None = None) -> None:
+        self.engine = engine
+        self.tokenizer = engine.tokenizer
+        self.limits = limits
+        self.usage = Usage()
+        self._deadline = Deadline(limits.deadline_s)
+        self._conversation = conversation
+
+    async def score(self, prompt_ids: Sequence[int], branches: Sequence[Branch]) -> tuple[tuple[float, ...], ...]:
+        """Natural-log probabilities, one tuple per branch. Raises what `Engine.score` raises."""
+        request = ScoreRequest(
+            prompt_ids=tuple(prompt_ids),
+            branches=tuple(branches),
+            deadline_s=self._deadline.remaining_s(),
+            conversation=self._conversation,
+        )
+        result = await self.engine.score(request)
+        self.usage += result.usage
+        return result.logprobs
+
+    async def generate(
+        self,
+        prompt_ids: Sequence[int],
+        *,
+        max_tokens: int,
+        stop: Sequence[str] = (),
+        grammar: GrammarSpec | None = None,
+    ) -> AsyncGenerator[Chunk, None]:
+        """Stream a completion. Raises what `Engine.generate` raises, and DeadlineExceeded at the deadline."""
+        request = GenerateRequest(
+            prompt_ids=tuple(prompt_ids),
+            max_tokens=max_tokens,
+            stop=tuple(stop),
+            grammar=grammar,
+            deadline_s=self._deadline.remaining_s(),
+            conversation=self._conversation,
+        )
+        async with aclosing(self.engine.generate(request)) as chunks:
+            async for chunk in chunks:
+                self.usage += chunk.usage or Usage()
+                yield chunk
+                if chunk.finish == "deadline":
+                    self._deadline.remaining_s()
+
+    async def within_deadline(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Await work of others, cancelled at the deadline.
+
+        Raises:
+            DeadlineExceeded: the work was not done by then; a TimeoutError of its own passes as it is.
+        """
+        with anyio.move_on_after(self._deadline.remaining_s()):
+            return await work()
+        self._deadline.remaining_s()
+        raise AssertionError("the scope ends early only at the deadline")

@@ -1,0 +1,86 @@
+"""Token ids of what was said, kept as they were: joining and re-rendering text changes tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agentform.runtime.engine import Tokenizer
+
+__all__ = ["Context", "advance", "continue_from", "splice"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """A place to continue from: ids that stay as they are, then text whose tokens may still merge onwards."""
+
+    ids: tuple[int, ...]
+    tail: str = ""
+
+    def line(self, text: str) -> str:
+        """The text to tokenise when `text` comes next."""
+        return self.tail + text
+
+    def with_text(self, text: str) -> Context:
+        """The same place, `text` further on."""
+        return Context(ids=self.ids, tail=self.tail + text)
+
+
+def advance(tokenizer: Tokenizer, context: Context, frame_text: str) -> Context:
+    """The context after `frame_text`, in which spelt special tokens are control tokens.
+
+    Only for text that comes from a chat template; text of users and models goes through `Context.with_text`.
+    """
+    ids = tokenizer.encode(frame_text, control=True)
+    control = [i for i, token in enumerate(ids) if _is_control(tokenizer, token)]
+    if not control:
+        return context.with_text(frame_text)
+    first, last = control[0], control[-1]
+    before = tokenizer.encode(context.line(tokenizer.decode(ids[:first])))
+    return Context(
+        ids=context.ids + before + ids[first : last + 1],
+        tail=tokenizer.decode(ids[last + 1 :]),
+    )
+
+
+def _is_control(tokenizer: Tokenizer, token: int) -> bool:
+    text = tokenizer.decode((token,))
+    return tokenizer.encode(text, control=True) == (token,) != tokenizer.encode(text)
+
+
+def continue_from(tokenizer: Tokenizer, prompt_ids: Sequence[int], generated_ids: Sequence[int], text: str) -> Context:
+    """The context after `text`, which is the completion `generated_ids` of `prompt_ids` or a prefix of it.
+
+    Keeps as many generated ids as end before a word boundary inside `text`; the rest of `text` becomes the tail,
+    so that its last word can merge with whatever is appended.
+    """
+    for kept in range(len(generated_ids), 0, -1):
+        done = tokenizer.decode(generated_ids[:kept])
+        if text.startswith(done) and text[len(done) : len(done) + 1].isspace():
+            return Context(ids=(*prompt_ids, *generated_ids[:kept]), tail=text[len(done) :])
+    return Context(ids=tuple(prompt_ids), tail=text)
+
+
+def splice(tokenizer: Tokenizer, past: Sequence[int], rendered: Sequence[int]) -> tuple[int, ...]:
+    """`rendered` with its beginning replaced by `past`, where both spell the same text.
+
+    Where the text of `past` is not a prefix of the rendered text (a template that rewrites history) or no token of
+    `rendered` ends there, `rendered` is returned as it is.
+    """
+    past, rendered = tuple(past), tuple(rendered)
+    if not past or rendered[: len(past)] == past:
+        return rendered
+    text = tokenizer.decode(past)
+    cut = _cut_at(tokenizer, rendered, text)
+    return rendered if cut is None else past + rendered[cut:]
+
+
+def _cut_at(tokenizer: Tokenizer, ids: tuple[int, ...], text: str) -> int | None:
+    low, high = 0, len(ids)
+    while low < high:
+        middle = (low + high) // 2
+        if len(tokenizer.decode(ids[:middle])) < len(text):
+            low = middle + 1
+        else:
+            high = middle
+    return low if tokenizer.decode(ids[:low]) == text else None

@@ -1,0 +1,239 @@
+"""The embedded engine: any attention-only causal language model of transformers, on CPU or CUDA."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from types import TracebackType
+
+import anyio.to_thread
+import torch
+
+from agentform.errors import CacheBudgetExceeded, ContextOverflow, InvalidRequest
+from agentform.grammar.compile import CompiledGrammar, Compiler
+from agentform.grammar.spec import GrammarSpec
+from agentform.grammar.vocabulary import Vocabulary
+from agentform.runtime.cache.prefix_cache import PrefixCache
+from agentform.runtime.cache.statistics import CacheStatistics
+from agentform.runtime.engine import Chunk, GenerateRequest, ModelInfo, ScoreRequest, ScoreResult
+from agentform.runtime.torch.budget import default_budget_bytes
+from agentform.runtime.torch.generate_job import GenerateJob
+from agentform.runtime.torch.job import Job
+from agentform.runtime.torch.loaded_model import LoadedModel, load
+from agentform.runtime.torch.mailbox import Mailbox
+from agentform.runtime.torch.model_runner import ModelRunner
+from agentform.runtime.torch.sampling import Sampler
+from agentform.runtime.torch.scheduler import Scheduler
+from agentform.runtime.torch.score_job import ScoreJob
+from agentform.runtime.torch.tokenizer import HFTokenizer
+from agentform.runtime.torch.worker import Worker
+
+__all__ = ["TorchEngine"]
+
+
+class TorchEngine:
+    """Implements `agentform.runtime.engine.Engine`; also an async context manager.
+
+    One worker thread owns the model. Any number of tasks, of any number of event loops, may use an engine at once.
+    """
+
+    def __init__(
+        self,
+        model: Path | str | LoadedModel,
+        *,
+        name: str | None = None,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str = "cpu",
+        kv_budget_bytes: int | None = None,
+        max_batch_tokens: int = 512,
+        num_threads: int | None = None,
+    ) -> None:
+        """Load a model folder, or take a loaded model (then `name`, `dtype` and `device` are its own).
+
+        `name` is what `info` shows, by default the folder's. `dtype` is by default bfloat16 where the device
+        computes in it, else float32.
+        `kv_budget_bytes` is by default 1 GiB, or a quarter of the free memory if that is less.
+        `max_batch_tokens` bounds the prompt and branch tokens of one step.
+        Raises EngineError (CacheBudgetExceeded, WeightsCorrupt, ...) if the model cannot be served.
+        """
+        if not isinstance(model, LoadedModel):
+            folder = Path(model)
+            model = load(folder, name=name or folder.name, dtype=dtype, device=torch.device(device))
+        if max_batch_tokens < 1:
+            raise InvalidRequest("max_batch_tokens must be at least 1")
+        budget = default_budget_bytes(model.model.device) if kv_budget_bytes is None else kv_budget_bytes
+        runner = ModelRunner(model.model, kv_budget_bytes=budget)
+        config = model.model.config.get_text_config()
+        self._tokenizer = model.tokenizer
+        self._info = ModelInfo(
+            name=model.name,
+            digest=model.digest,
+            context_tokens=config.max_position_embeddings,
+            vocabulary_size=config.vocab_size,
+        )
+        self._device = runner.device
+        self._max_batch_tokens = max_batch_tokens
+        self._compiler: Compiler | None = None
+        self._cache = PrefixCache(runner.num_positions, budget_bytes=budget)
+        scheduler = Scheduler(self._cache, runner.compute, max_batch_tokens=max_batch_tokens)
+        self._worker = Worker(scheduler, prepare_thread=lambda: _use_threads(num_threads))
+        self._finalizer = weakref.finalize(self, self._worker.close)
+
+    @property
+    def info(self) -> ModelInfo:
+        """The model being served."""
+        return self._info
+
+    @property
+    def tokenizer(self) -> HFTokenizer:
+        """The model's tokenizer."""
+        return self._tokenizer
+
+    async def generate(self, request: GenerateRequest) -> AsyncGenerator[Chunk, None]:
+        """See `Engine.generate`."""
+        started = time.monotonic()
+        self._check_generate(request)
+        mailbox: Mailbox[Chunk] = Mailbox()
+        grammar = await self._compiled(request.grammar) if request.grammar is not None else None
+        job = self._generate_job(request, mailbox, grammar, started)
+        self._submit(job)
+        try:
+            while True:
+                chunk = await mailbox.get()
+                yield chunk
+                if chunk.finish is not None:
+                    return
+        finally:
+            self._worker.cancel(job)
+
+    async def score(self, request: ScoreRequest) -> ScoreResult:
+        """See `Engine.score`."""
+        started = time.monotonic()
+        self._check_score(request)
+        mailbox: Mailbox[ScoreResult] = Mailbox()
+        job = ScoreJob(
+            request,
+            mailbox=mailbox,
+            deadline=_deadline(started, request.deadline_s),
+            max_tree_tokens=self._max_batch_tokens,
+        )
+        self._submit(job)
+        try:
+            return await mailbox.get()
+        finally:
+            self._worker.cancel(job)
+
+    def statistics(self) -> CacheStatistics:
+        """A snapshot of the prefix cache's counters."""
+        return self._cache.statistics()
+
+    def check(self) -> None:
+        """Assert that every KV position has exactly one owner; for tests and debugging."""
+        self._worker.call(self._cache.check)
+
+    def worker_is_busy(self) -> bool:
+        """Whether any request is queued or running; for tests and debugging."""
+        return self._worker.call(self._worker.has_requests)
+
+    async def aclose(self) -> None:
+        """Stop serving; requests in flight end with EngineClosed. Closing twice is harmless."""
+        await anyio.to_thread.run_sync(self.close)
+
+    def close(self) -> None:
+        """The same as `aclose`, for code without an event loop."""
+        self._finalizer()
+
+    async def __aenter__(self) -> TorchEngine:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def _generate_job(
+        self,
+        request: GenerateRequest,
+        mailbox: Mailbox[Chunk],
+        grammar: CompiledGrammar | None,
+        started: float,
+    ) -> GenerateJob:
+        return GenerateJob(
+            request,
+            mailbox=mailbox,
+            deadline=_deadline(started, request.deadline_s),
+            sampler=Sampler(request.sampling, self._device),
+            matcher=grammar.matcher() if grammar is not None else None,
+            token_bytes=self._tokenizer.token_bytes,
+            eos_ids=self._tokenizer.eos_ids,
+            vocabulary_size=min(self._info.vocabulary_size, self._tokenizer.vocabulary_size),
+            context_tokens=self._info.context_tokens,
+        )
+
+    def _submit(self, job: Job) -> None:
+        if job.done:
+            return
+        need = len(job.ids) + job.extra_tokens
+        if need > self._cache.capacity:
+            raise CacheBudgetExceeded(
+                f"the request may need {need:,} cached tokens; the budget of "
+                f"{self._cache.statistics().budget_bytes:,} bytes holds {self._cache.capacity:,}"
+            )
+        self._worker.submit(job)
+
+    async def _compiled(self, spec: GrammarSpec) -> CompiledGrammar:
+        """Off the event loop, unless it is at hand: a big schema takes hundreds of milliseconds."""
+        found = self._compiler.cached(spec) if self._compiler is not None else None
+        return found or await anyio.to_thread.run_sync(self._compile, spec)
+
+    def _compile(self, spec: GrammarSpec) -> CompiledGrammar:
+        if self._compiler is None:
+            size = min(self._info.vocabulary_size, self._tokenizer.vocabulary_size)
+            vocabulary = Vocabulary(
+                self._tokenizer.tokenizer_json, size=size, eos_ids=self._tokenizer.eos_ids
+            )
+            self._compiler = Compiler(vocabulary)
+        return self._compiler.compile(spec)
+
+    def _check_generate(self, request: GenerateRequest) -> None:
+        self._check_ids(request.prompt_ids, "prompt")
+        if request.max_tokens < 0:
+            raise InvalidRequest(f"max_tokens is {request.max_tokens}")
+        if request.sampling.temperature < 0 or not 0 < request.sampling.top_p <= 1:
+            raise InvalidRequest(f"temperature must be at least 0 and top_p in (0, 1]: {request.sampling}")
+        if len(request.prompt_ids) >= self._info.context_tokens:
+            raise ContextOverflow(
+                prompt_tokens=len(request.prompt_ids), context_tokens=self._info.context_tokens
+            )
+
+    def _check_score(self, request: ScoreRequest) -> None:
+        self._check_ids(request.prompt_ids, "prompt")
+        longest = 0
+        for branch in request.branches:
+            longest = max(longest, len(branch.path))
+            if branch.path:
+                self._check_ids(branch.path, "branch")
+            self._check_ids(branch.candidates, "candidates")
+        if len(request.prompt_ids) + longest > self._info.context_tokens:
+            raise ContextOverflow(
+                prompt_tokens=len(request.prompt_ids),
+                completion_tokens=longest,
+                context_tokens=self._info.context_tokens,
+            )
+
+    def _check_ids(self, ids: tuple[int, ...], what: str) -> None:
+        if not ids:
+            raise InvalidRequest(f"empty {what}")
+        if min(ids) < 0 or max(ids) >= self._info.vocabulary_size:
+            raise InvalidRequest(f"{what} has token ids outside [0, {self._info.vocabulary_size})")
+
+
+def _deadline(started: float, seconds: float | None) -> float | None:
+    return None if seconds is None else started + seconds
+
+
+def _use_threads(num: int | None) -> None:
+    if num is not None:
+        torch.set_num_threads(num)

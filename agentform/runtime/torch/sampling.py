@@ -1,0 +1,39 @@
+"""Picks the next token from one row of logits."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from agentform.runtime.engine import Sampling
+
+__all__ = ["Sampler"]
+
+
+class Sampler:
+    """One request's choice of tokens; the same seed gives the same tokens for the same logits."""
+
+    def __init__(self, sampling: Sampling, device: torch.device) -> None:
+        self._sampling = sampling
+        self._generator = torch.Generator(device=device)
+        self._generator.manual_seed(sampling.seed)
+
+    def pick(self, logits: Tensor, allowed: npt.NDArray[np.bool_] | None = None) -> int:
+        """The next token's id; logits `[vocabulary]`, allowed the same shape."""
+        if allowed is not None:
+            seen = torch.from_numpy(allowed).to(logits.device)
+            logits = logits[: len(seen)].masked_fill(~seen, float("-inf"))
+        if self._sampling.temperature == 0:
+            return int(logits.argmax())
+        return self._draw(logits.float() / self._sampling.temperature)
+
+    def _draw(self, logits: Tensor) -> int:
+        if self._sampling.top_p >= 1:
+            return int(torch.multinomial(logits.softmax(dim=-1), 1, generator=self._generator))
+        probabilities, order = logits.softmax(dim=-1).sort(descending=True)
+        before = probabilities.cumsum(dim=-1) - probabilities
+        # The first token stays whatever top_p is: nothing stands before it.
+        nucleus = probabilities.masked_fill(before >= max(self._sampling.top_p, 1e-9), 0.0)
+        return int(order[torch.multinomial(nucleus, 1, generator=self._generator)])

@@ -1,0 +1,126 @@
+"""Continuous batching: which requests run, and what goes into the next model step."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from torch import Tensor
+
+from agentform.runtime.cache.prefix_cache import PrefixCache
+from agentform.runtime.torch.job import Job
+from agentform.runtime.torch.score_job import ScoreJob
+from agentform.runtime.torch.step import Segment
+
+__all__ = ["Compute", "Scheduler"]
+
+Compute = Callable[[Sequence[Segment]], Sequence[Tensor]]
+"""Runs one step; returns per segment the logits of its rows, `[rows, vocabulary]`."""
+
+_Planned = list[tuple[Job, Segment]]
+
+
+class Scheduler:
+    """Owned by the worker thread. First come, first admitted; what is admitted never waits for another.
+
+    Each step holds one piece of every completion in progress, and up to `max_batch_tokens` tokens of prompts and
+    branches.
+    """
+
+    def __init__(self, cache: PrefixCache, compute: Compute, *, max_batch_tokens: int) -> None:
+        self._cache = cache
+        self._compute = compute
+        self._max_batch_tokens = max_batch_tokens
+        self._queue: deque[Job] = deque()
+        self._running: list[Job] = []
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `run_once` would do something."""
+        return bool(self._queue or self._running)
+
+    def submit(self, job: Job) -> None:
+        """Queue a request."""
+        self._queue.append(job)
+
+    def cancel(self, job: Job) -> None:
+        """Drop a request wherever it is; harmless when it is done."""
+        job.cancel()
+        self._drop_done()
+
+    def run_once(self) -> None:
+        """Admit, expire, and run one step."""
+        self._expire()
+        self._admit()
+        planned = self._plan()
+        if planned:
+            self._run(planned)
+        self._drop_done()
+
+    def fail_all(self, error: BaseException) -> None:
+        """End every request with `error`, whatever state they are in."""
+        for job in (*self._running, *self._queue):
+            with contextlib.suppress(Exception):
+                job.fail(error)
+        self._running.clear()
+        self._queue.clear()
+
+    def _expire(self) -> None:
+        now = time.monotonic()
+        for job in (*self._running, *self._queue):
+            if job.deadline is not None and now >= job.deadline and not job.done:
+                job.expire()
+        self._drop_done()
+
+    def _admit(self) -> None:
+        while self._queue and self._queue[0].admit(self._cache):
+            job = self._queue.popleft()
+            if not (isinstance(job, ScoreJob) and job.admit_trivial()):
+                self._running.append(job)
+
+    def _plan(self) -> _Planned:
+        planned: _Planned = []
+        budget = self._max_batch_tokens
+        for job in self._running:
+            decoding = job.is_decoding
+            room = self._max_batch_tokens if decoding else budget
+            segment = self._ask(job, room, whole=room == self._max_batch_tokens) if room else None
+            if segment is None:
+                continue
+            planned.append((job, segment))
+            if not decoding:
+                budget = max(0, budget - len(segment.token_ids))
+        return planned
+
+    def _ask(self, job: Job, room: int, *, whole: bool) -> Segment | None:
+        try:
+            return job.next_segment(room, whole=whole)
+        except Exception as error:
+            job.fail(error)
+            return None
+
+    def _run(self, planned: _Planned) -> None:
+        try:
+            answers = self._compute([segment for _, segment in planned])
+        except Exception as error:
+            self._run_apart(planned, error)
+            return
+        for (job, segment), logits in zip(planned, answers, strict=True):
+            try:
+                job.advance(segment, logits)
+            except Exception as error:
+                job.fail(error)
+
+    def _run_apart(self, planned: _Planned, error: Exception) -> None:
+        """A step failed: find out whose fault it is. Computing a segment again writes the same KV again."""
+        if len(planned) == 1:
+            planned[0][0].fail(error)
+            return
+        for each in planned:
+            self._run([each])
+
+    def _drop_done(self) -> None:
+        self._running = [job for job in self._running if not job.done]
+        self._queue = deque(job for job in self._queue if not job.done)

@@ -1,0 +1,129 @@
+"""One model step over a ragged batch: the tokens of all segments in one row, each attending to its own KV.
+
+::
+
+    row        [ a7 a8 a9 | b41 | c0 c1 c2 c3 ]          packed tokens, [1, num_tokens]
+    segments     prefill    decode  prompt rest + branches of a score
+
+A segment's tokens attend to the KV before them and among themselves causally, or, for branches, along a tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from agentform.runtime.cache.runs import Runs, count, cut, join, positions
+from agentform.runtime.torch.attention import Span, attend
+from agentform.runtime.torch.kv_pool import KVPool
+
+__all__ = ["Segment", "Step"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Segment:
+    """What one sequence adds to a step."""
+
+    token_ids: tuple[int, ...]
+    num_before: int
+    """Tokens of the sequence whose KV exists."""
+    runs: Runs
+    """KV positions of the tokens before and then of `token_ids`: `count(runs) == num_before + len(token_ids)`."""
+    rows: tuple[int, ...] = ()
+    """Which of `token_ids`, by index, need logits."""
+    parents: tuple[int, ...] | None = None
+    """For a tree: the index of each token's parent, smaller than its own; -1 for the last token before."""
+
+
+class Step:
+    """Tensors of one step, built once and read by every layer; the model calls `attend` per layer."""
+
+    def __init__(
+        self, segments: Sequence[Segment], pool: KVPool, *, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        self._pool = pool
+        self.num_tokens = sum(len(s.token_ids) for s in segments)
+        self.input_ids = _row([t for s in segments for t in s.token_ids], device)
+        self.position_ids = _row([p for s in segments for p in _position_ids(s)], device)
+        self.rows = torch.tensor(_flat_rows(segments), dtype=torch.long, device=device)
+        self._slots = _slots(segments, device)
+        self._spans = _spans(segments, dtype, device)
+
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
+        """Store this layer's new KV and attend.
+
+        query `[1, heads, tokens, dim]`, key and value `[1, kv_heads, tokens, dim]`; returns
+        `[1, tokens, heads, value_dim]`.
+        """
+        self._pool.write(layer, key[0], value[0], self._slots)
+        out = query.new_empty(1, self.num_tokens, query.shape[1], value.shape[-1])
+        for span in self._spans:
+            keys, values = self._pool.read(layer, span.runs)
+            attend(
+                query[0, :, span.start : span.stop], keys, values, span, scale, out[0, span.start : span.stop]
+            )
+        return out
+
+
+def _row(values: list[int], device: torch.device) -> Tensor:
+    return torch.tensor([values], dtype=torch.long, device=device)
+
+
+def _flat_rows(segments: Sequence[Segment]) -> list[int]:
+    flat, start = [], 0
+    for segment in segments:
+        flat.extend(start + row for row in segment.rows)
+        start += len(segment.token_ids)
+    return flat
+
+
+def _position_ids(segment: Segment) -> Sequence[int]:
+    first = segment.num_before
+    if segment.parents is None:
+        return range(first, first + len(segment.token_ids))
+    depths: list[int] = []
+    for parent in segment.parents:
+        depths.append(first if parent < 0 else depths[parent] + 1)
+    return depths
+
+
+def _slots(segments: Sequence[Segment], device: torch.device) -> slice | Tensor:
+    runs = join(*(cut(s.runs, s.num_before)[1] for s in segments))
+    if len(runs) == 1:
+        return slice(*runs[0])
+    return torch.tensor(list(positions(runs)), dtype=torch.long, device=device)
+
+
+def _spans(segments: Sequence[Segment], dtype: torch.dtype, device: torch.device) -> list[Span]:
+    spans, start = [], 0
+    for segment in segments:
+        size = len(segment.token_ids)
+        assert count(segment.runs) == segment.num_before + size, (
+            "a segment whose positions do not fit its tokens"
+        )
+        mask = _additive(_mask(segment), dtype, device) if size > 1 else None
+        spans.append(Span(start=start, stop=start + size, runs=segment.runs, mask=mask))
+        start += size
+    return spans
+
+
+def _mask(segment: Segment) -> npt.NDArray[np.bool_]:
+    """Which of the segment's own tokens each of them sees, `[tokens, tokens]`."""
+    size = len(segment.token_ids)
+    if segment.parents is None:
+        return np.tri(size, dtype=np.bool_)
+    mask = np.eye(size, dtype=np.bool_)
+    for index, parent in enumerate(segment.parents):
+        if parent >= 0:
+            mask[index] |= mask[parent]
+    return mask
+
+
+def _additive(mask: npt.NDArray[np.bool_], dtype: torch.dtype, device: torch.device) -> Tensor:
+    seen = torch.from_numpy(mask).to(device)
+    return torch.zeros(mask.shape, dtype=dtype, device=device).masked_fill_(~seen, float("-inf"))

@@ -1,0 +1,53 @@
+"""Packs the token paths of a score into trees, so that shared beginnings are computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+__all__ = ["TokenTree", "pack"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenTree:
+    """Tokens in an order where parents come first."""
+
+    tokens: list[int] = field(default_factory=list)
+    parents: list[int] = field(default_factory=list)
+    """Index of the parent; -1 for the end of the prompt."""
+    ends: dict[tuple[int, ...], int] = field(default_factory=dict)
+    """Index of the last token of each path that was asked for."""
+
+
+def pack(paths: Sequence[tuple[int, ...]], limit: int) -> list[TokenTree]:
+    """Trees of at most `limit` tokens (more only where one path alone is longer), together holding all `paths`.
+
+    Empty paths are left out. A beginning shared by paths of different trees is in each of them.
+    """
+    trees: list[TokenTree] = []
+    previous: tuple[int, ...] = ()
+    trail: list[int] = []  # index, in the last tree, of each token of `previous`
+    for path in sorted({path for path in paths if path}):
+        shared = _shared(previous, path)
+        if not trees or len(trees[-1].tokens) + len(path) - shared > limit:
+            trees.append(TokenTree())
+            shared = 0
+        trail = _append(trees[-1], path, trail[:shared])
+        previous = path
+    return trees
+
+
+def _append(tree: TokenTree, path: tuple[int, ...], trail: list[int]) -> list[int]:
+    for token in path[len(trail) :]:
+        tree.parents.append(trail[-1] if trail else -1)
+        trail.append(len(tree.tokens))
+        tree.tokens.append(token)
+    tree.ends[path] = trail[-1]
+    return trail
+
+
+def _shared(a: tuple[int, ...], b: tuple[int, ...]) -> int:
+    for index, (x, y) in enumerate(zip(a, b, strict=False)):
+        if x != y:
+            return index
+    return min(len(a), len(b))

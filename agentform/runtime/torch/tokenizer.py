@@ -1,0 +1,185 @@
+"""The tokenizer of a Hugging Face model folder, in which data never becomes control.
+
+Works on tokenizer.json through the `tokenizers` library; transformers is used for the chat template only.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentform.errors import InvalidRequest, WeightsCorrupt
+from agentform.runtime.torch.chat_template import ChatTemplate, read_json
+from agentform.runtime.torch.control_text import ControlText, Marked, plain
+from agentform.runtime.torch.dependencies import torch_extra
+from agentform.runtime.torch.template_probe import renders_tools, turn_end
+from agentform.runtime.torch.token_bytes import token_bytes_table
+
+if TYPE_CHECKING:
+    from tokenizers import AddedToken, Tokenizer
+
+__all__ = ["HFTokenizer"]
+
+
+class HFTokenizer:
+    """Implements `agentform.runtime.engine.Tokenizer`; safe to use from several threads.
+
+    Control tokens are the special tokens and those added tokens that the chat template itself writes, such as
+    `<tool_call>`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Load tokenizer.json and the chat template of `folder`.
+
+        Raises: WeightsCorrupt, MissingDependency.
+        """
+        self._folder = folder
+        self._template = ChatTemplate.of_folder(folder)
+        self._tokenizer = _load(folder / "tokenizer.json")
+        added = self._tokenizer.get_added_tokens_decoder()
+        self.special_ids: frozenset[int] = frozenset(i for i, token in added.items() if token.special)
+        """Ids of the tokens that the tokenizer itself calls special."""
+        special = [token.content for token in added.values() if token.special]
+        structural = [
+            t for t in added.values() if not t.special and _is_structural(t.content, self._template.source)
+        ]
+        # From here on the library leaves these, too, alone where it is told to take special tokens as text.
+        self._tokenizer.add_special_tokens(structural)
+        self._control_text = ControlText(special=special, structural=[token.content for token in structural])
+        self._control_tokens = {t.content: (i, t) for i, t in added.items() if t.special or t in structural}
+        self._mode = threading.Lock()
+
+    @cached_property
+    def eos_ids(self) -> frozenset[int]:
+        """Ids that end an assistant turn: those configured, and what the template writes after an answer."""
+        configured = (
+            _configured_eos(self._folder / name) for name in ("generation_config.json", "config.json")
+        )
+        spelt = (self._template.eos_token, turn_end(self._template, self._control_tokens))
+        named = (self._tokenizer.token_to_id(token) for token in spelt if token)
+        return frozenset().union(*configured, (i for i in named if i is not None))
+
+    @cached_property
+    def has_tool_template(self) -> bool:
+        """Whether the chat template renders both a tool and a call of it."""
+        return renders_tools(self._template)
+
+    @cached_property
+    def vocabulary_size(self) -> int:
+        """One more than the highest token id."""
+        return max(self._tokenizer.get_vocab(with_added_tokens=True).values()) + 1
+
+    @property
+    def tokenizer_json(self) -> str:
+        """The tokenizer in the `tokenizers` library's format, control tokens marked special."""
+        return self._tokenizer.to_str()
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """The bytes that a token stands for; empty for ids that no token has.
+
+        Raises: InvalidRequest for an id outside the vocabulary.
+        """
+        if not 0 <= token_id < self.vocabulary_size:
+            raise InvalidRequest(f"token id {token_id} is outside the vocabulary of {self.vocabulary_size}")
+        return self._token_bytes[token_id]
+
+    def encode(self, text: str, *, control: bool = False) -> tuple[int, ...]:
+        """Token ids of `text`, nothing added; spelt control tokens are data unless `control` is true.
+
+        Raises: InvalidRequest when `text` is not valid Unicode.
+        """
+        with self._mode:
+            self._tokenizer.encode_special_tokens = not control
+            try:
+                return tuple(self._tokenizer.encode(text, add_special_tokens=False).ids)
+            except (TypeError, UnicodeEncodeError) as error:
+                raise InvalidRequest(f"text that cannot be encoded as UTF-8: {text[:40]!a}") from error
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of `ids`, special tokens spelt out; incomplete UTF-8 becomes U+FFFD."""
+        return self._tokenizer.decode(list(ids), skip_special_tokens=False)
+
+    def render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        generation_prompt: bool = True,
+    ) -> tuple[int, ...]:
+        """Token ids of the chat template over `messages`; control tokens spelt inside the inputs are data.
+
+        An assistant message's own text may hold marks that the template writes (`<think>`), not special ones.
+
+        Raises: InvalidRequest when the template refuses the messages.
+        """
+        marked = self._control_text.mark(messages, tools)
+        if marked is None:
+            text = self.render_text(messages, tools=tools, generation_prompt=generation_prompt)
+            return self.encode(text, control=True)
+        text = self._template.render(marked.messages, marked.tools, generation_prompt=generation_prompt)
+        return self._encode_marked(text, marked)
+
+    def render_text(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        generation_prompt: bool = True,
+    ) -> str:
+        """The same as text, as transformers' `apply_chat_template(tokenize=False)` gives it.
+
+        Raises: InvalidRequest when the template refuses the messages.
+        """
+        return self._template.render(plain(messages), plain(tools), generation_prompt=generation_prompt)
+
+    @cached_property
+    def _token_bytes(self) -> tuple[bytes, ...]:
+        return token_bytes_table(self._tokenizer, size=self.vocabulary_size)
+
+    def _encode_marked(self, text: str, marked: Marked) -> tuple[int, ...]:
+        """Pieces alternate: text, then a control token that the template wrote, then text."""
+        pieces = list(self._control_text.split(text))
+        control = [self._control_tokens[piece] for piece in pieces[1::2]]
+        ids: list[int] = []
+        for position, run in enumerate(pieces[::2]):
+            before = control[position - 1][1] if position else None
+            after = control[position][1] if position < len(control) else None
+            ids += self.encode(_strip(marked.restore(run), before, after))
+            if position < len(control):
+                ids.append(control[position][0])
+        return tuple(ids)
+
+
+def _strip(run: str, before: AddedToken | None, after: AddedToken | None) -> str:
+    """Some control tokens swallow the white space next to them."""
+    run = run.lstrip() if before is not None and before.rstrip else run
+    return run.rstrip() if after is not None and after.lstrip else run
+
+
+def _is_structural(content: str, template: str) -> bool:
+    return bool(content.strip()) and content in template
+
+
+def _load(path: Path) -> Tokenizer:
+    with torch_extra():
+        from tokenizers import Tokenizer
+    if not path.is_file():
+        raise WeightsCorrupt(f"{path.parent} has no tokenizer.json; a model with a fast tokenizer is needed")
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises bare Exception
+        raise WeightsCorrupt(f"{path} is not a tokenizer that can be loaded: {error}") from error
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
+
+
+def _configured_eos(path: Path) -> frozenset[int]:
+    config = read_json(path)
+    entry = config.get("eos_token_id", config.get("text_config", {}).get("eos_token_id"))
+    return (
+        frozenset(entry) if isinstance(entry, list) else frozenset() if entry is None else frozenset((entry,))
+    )

@@ -1,0 +1,218 @@
+"""JSON Schema -> `Form`: every place of the value is fixed, a choice, free, a record of these, or a union."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from agentform.errors import UnsupportedSchema
+from agentform.messages import JsonValue
+from agentform.schema.dialect import Draft
+from agentform.schema.form import (
+    Field,
+    Form,
+    Free,
+    Node,
+    Path,
+    Record,
+    Relaxation,
+    Union,
+    pointer,
+)
+from agentform.schema.keywords import LEFT_TO_VALIDATION, Schema, SchemaDict, is_annotation, unknown_keywords
+from agentform.schema.labels import label_arms
+from agentform.schema.merge import asked_of
+from agentform.schema.refs import Document
+from agentform.schema.settle import settle
+from agentform.schema.shape import (
+    always_written,
+    closed_leaf,
+    is_disjoint,
+    is_record,
+    only_constrains,
+    union_of,
+)
+from agentform.schema.values import all_differ, candidates, legal, types_of
+from agentform.schema.words import one_line, say_free
+
+__all__ = ["MAX_DEPTH", "MAX_NODES", "compile_schema"]
+
+MAX_DEPTH = 32
+"""Levels of records and unions that are unfolded; what is deeper is one free leaf."""
+MAX_NODES = 10_000
+"""Nodes that are unfolded, which bounds definitions that use one another many times."""
+
+
+def compile_schema(
+    schema: Schema, *, name: str, description: str = "", draft: Draft = "2020-12", lenient: bool = False
+) -> Form:
+    """The form of a well-formed JSON Schema.
+
+    With `lenient` an unknown keyword is listed in `Form.relaxed`; otherwise it raises `UnsupportedSchema`,
+    and so does a schema that no value satisfies.
+    """
+    relaxed = tuple(
+        Relaxation(pointer=pointer(path), what=f"unknown keyword {path[-1]!r} is ignored")
+        for path in unknown_keywords(schema)
+    )
+    if relaxed and not lenient:
+        first = relaxed[0]
+        raise UnsupportedSchema(first.what.replace("is ignored", "is not supported"), pointer=first.pointer)
+    compiler = _Compiler(Document(schema, draft))
+    root = compiler.root()
+    if root is None:
+        raise UnsupportedSchema("no value satisfies it")
+    found = relaxed + tuple(dict.fromkeys(compiler.relaxed))
+    return Form(name=name, root=root, schema=schema, description=one_line(description), relaxed=found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Spot:
+    """Where the compiler stands, in the value and in the schema."""
+
+    path: Path = ()
+    where: Path = ()
+    """Path in the schema document, as far as merging leaves one."""
+    refs: frozenset[str] = frozenset()
+    """References unfolded on the way here."""
+    depth: int = 0
+    description: str = ""
+
+    def below(self, name: str) -> _Spot:
+        where = (*self.where, "properties", name)
+        return replace(self, path=(*self.path, name), where=where, depth=self.depth + 1, description="")
+
+    def described(self, schema: Schema) -> _Spot:
+        text = one_line(schema.get("description")) if isinstance(schema, dict) else ""
+        return replace(self, description=text or self.description)
+
+
+class _Compiler:
+    """Methods that return `None` for a node mean: no value satisfies the schema there."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._num_nodes = 0
+        self.relaxed: list[Relaxation] = []
+
+    def root(self) -> Node | None:
+        return self._node({"$ref": "#"}, _Spot())
+
+    def _node(self, schema: Schema, spot: _Spot) -> Node | None:
+        self._num_nodes += 1
+        settled = settle(schema, self._document, spot.refs)
+        if settled.schema is False:
+            return None
+        if settled.repeat or spot.depth > MAX_DEPTH or self._num_nodes > MAX_NODES:
+            why = f"recursive: {settled.repeat}" if settled.repeat else "nested deeply"
+            return self._free(schema, spot.described(schema), why)
+        if settled.schema is True:
+            return self._free(True, spot, "any")
+        spot = replace(spot, refs=settled.refs, where=spot.where if settled.where is None else settled.where)
+        spot = spot.described(settled.schema)
+        closed = self._closed(settled.schema, spot.refs)
+        if closed is not None:
+            return closed_leaf(closed[0], spot.path, spot.description, closed[1])
+        return self._open(settled.schema, spot)
+
+    def _open(self, schema: SchemaDict, spot: _Spot) -> Node | None:
+        union = union_of(schema)
+        if union and not only_constrains(schema, union):
+            return self._union(schema, union, spot)
+        if len(types := types_of(schema)) > 1:
+            bare = _without_annotations(schema)
+            return self._arms([{**bare, "type": kind} for kind in types], schema, spot, "type list")
+        if is_record(schema):
+            return self._record(schema, spot)
+        return self._free(schema, spot, say_free(schema))
+
+    def _closed(self, schema: SchemaDict, refs: frozenset[str]) -> tuple[list[JsonValue], str] | None:
+        """The legal values of a settled schema and why they can be listed; None when they cannot."""
+        found = candidates(schema)
+        union = union_of(schema)
+        if found is None and union:
+            arms = [self._closed_arm(arm, refs) for arm in schema[union]]
+            if any(arm is None for arm in arms):
+                return None
+            values = [value for arm in arms for value in arm or ()]
+            if union == "anyOf" or all_differ(values):
+                schema = {key: item for key, item in schema.items() if key != union}
+            found = values, "enum"
+        if found is None:
+            return None
+        values = legal(found[0], schema, self._document.closed)
+        return values, f"enum of {len(values)}" if found[1] == "enum" else found[1]
+
+    def _closed_arm(self, arm: Schema, refs: frozenset[str]) -> list[JsonValue] | None:
+        settled = settle(arm, self._document, refs)
+        if settled.repeat or settled.schema is True:
+            return None
+        if settled.schema is False:
+            return []
+        found = self._closed(settled.schema, settled.refs)
+        return found[0] if found else None
+
+    def _union(self, schema: SchemaDict, union: str, spot: _Spot) -> Node | None:
+        common = _without_annotations(schema)
+        arms: list[Schema] = schema[union]
+        del common[union]
+        node = self._arms([{"allOf": [common, arm]} if common else arm for arm in arms], schema, spot, union)
+        if union == "oneOf" and len(arms) > 1 and not is_disjoint(node, len(arms)):
+            self._relax(spot, "oneOf: that no second arm matches is left to validation")
+        return node
+
+    def _arms(self, arms: list[Schema], schema: SchemaDict, spot: _Spot, why: str) -> Node | None:
+        at = replace(spot, depth=spot.depth + 1)
+        made: list[tuple[Node, str]] = []
+        for arm in arms:
+            node = self._node(arm, at)
+            if node is not None and all(node != other for other, _ in made):
+                made.append((node, settle(arm, self._document, spot.refs).title))
+        if len(made) < 2:
+            return made[0][0] if made else None
+        labels, discriminator = label_arms(made, schema)
+        return Union(
+            path=spot.path,
+            arms=tuple(node for node, _ in made),
+            labels=labels,
+            discriminator=discriminator,
+            description=spot.description,
+            why=f"{why} of {len(made)}",
+        )
+
+    def _record(self, schema: SchemaDict, spot: _Spot) -> Node | None:
+        required: list[str] = schema.get("required", [])
+        fields: list[Field] = []
+        for name in dict.fromkeys([*schema.get("properties", {}), *required]):
+            field = self._field(name, asked_of(schema, name), name in required, spot)
+            if field is not None:
+                fields.append(field)
+            elif name in required:
+                return None
+        for keyword in LEFT_TO_VALIDATION:
+            if keyword in schema:
+                self._relax(spot, f"{keyword}: left to validation")
+        return Record(path=spot.path, fields=tuple(fields), description=spot.description)
+
+    def _field(self, name: str, asked: Schema, required: bool, spot: _Spot) -> Field | None:
+        node = self._node(asked, spot.below(name))
+        if node is None:
+            return None
+        return Field(
+            name=name, node=node, required=required or always_written(node, self._default(asked, spot))
+        )
+
+    def _default(self, schema: Schema, spot: _Spot) -> list[JsonValue]:
+        settled = settle(schema, self._document, spot.refs).schema
+        return [settled["default"]] if isinstance(settled, dict) and "default" in settled else []
+
+    def _free(self, schema: Schema, spot: _Spot, why: str) -> Free:
+        closed = self._document.closed(schema)
+        return Free(path=spot.path, schema=closed, description=spot.description, why=why)
+
+    def _relax(self, spot: _Spot, what: str) -> None:
+        self.relaxed.append(Relaxation(pointer=pointer(spot.where), what=what))
+
+
+def _without_annotations(schema: SchemaDict) -> SchemaDict:
+    places = ("$defs", "definitions")
+    return {key: item for key, item in schema.items() if key not in places and not is_annotation(key)}

@@ -1,0 +1,107 @@
+"""Which draft of JSON Schema a document is written in."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Literal, TypeAlias
+
+from agentform.errors import UnsupportedSchema
+from agentform.schema.form import pointer
+from agentform.schema.keywords import Schema, SchemaDict, subschemas
+
+__all__ = ["Draft", "draft_of", "newer_than", "schema_fault", "validator_class"]
+
+Draft: TypeAlias = Literal["4", "6", "7", "2019-09", "2020-12"]
+
+_DRAFTS: dict[str, Draft] = {
+    "http://json-schema.org/draft-04/schema": "4",
+    "http://json-schema.org/draft-06/schema": "6",
+    "http://json-schema.org/draft-07/schema": "7",
+    "https://json-schema.org/draft/2019-09/schema": "2019-09",
+    "https://json-schema.org/draft/2020-12/schema": "2020-12",
+}
+_ORDER: tuple[Draft, ...] = ("4", "6", "7", "2019-09", "2020-12")
+_SINCE: dict[str, Draft] = {
+    "const": "6",
+    "contains": "6",
+    "propertyNames": "6",
+    "if": "7",
+    "then": "7",
+    "else": "7",
+    "dependentRequired": "2019-09",
+    "dependentSchemas": "2019-09",
+    "minContains": "2019-09",
+    "maxContains": "2019-09",
+    "unevaluatedItems": "2019-09",
+    "unevaluatedProperties": "2019-09",
+    "prefixItems": "2020-12",
+}
+_UNSUPPORTED = frozenset({"draft-00", "draft-01", "draft-02", "draft-03"})
+
+
+def draft_of(schema: Schema) -> Draft:
+    """The draft that `$schema` names; without one, the newest draft in which the schema is well-formed.
+
+    Raises `UnsupportedSchema` for drafts before 4, and for a schema that is well-formed in no draft.
+    """
+    named = str(schema.get("$schema", "")) if isinstance(schema, dict) else ""
+    if any(old in named for old in _UNSUPPORTED):
+        raise UnsupportedSchema(f"{named} is not supported; draft 4 and later are", pointer="/$schema")
+    draft = _DRAFTS.get(
+        named.rstrip("#").replace("http://json-schema.org/draft/", "https://json-schema.org/draft/")
+    )
+    possible: list[Draft] = [draft] if draft else _guesses(schema)
+    for candidate in possible:
+        if schema_fault(schema, candidate) is None:
+            return candidate
+    where, reason = schema_fault(schema, draft or "2020-12") or ("", "not a schema")
+    raise UnsupportedSchema(reason, pointer=where)
+
+
+def validator_class(draft: Draft) -> Any:
+    """The `jsonschema` class that validates by the draft."""
+    import jsonschema
+
+    return {
+        "4": jsonschema.Draft4Validator,
+        "6": jsonschema.Draft6Validator,
+        "7": jsonschema.Draft7Validator,
+        "2019-09": jsonschema.Draft201909Validator,
+        "2020-12": jsonschema.Draft202012Validator,
+    }[draft]
+
+
+def schema_fault(schema: Schema, draft: Draft) -> tuple[str, str] | None:
+    """Pointer and reason of the first thing that makes the schema malformed in the draft."""
+    from jsonschema import FormatChecker
+    from jsonschema.exceptions import SchemaError
+
+    try:
+        validator_class(draft).check_schema(schema, format_checker=FormatChecker(formats=()))
+    except SchemaError as error:
+        return pointer(tuple(str(key) for key in error.absolute_path)), error.message[:300]
+    return None
+
+
+def newer_than(draft: Draft) -> frozenset[str]:
+    """Keywords that came after the draft, and that a schema of that draft therefore does not mean."""
+    return frozenset(
+        keyword for keyword, since in _SINCE.items() if _ORDER.index(since) > _ORDER.index(draft)
+    )
+
+
+def _guesses(schema: Schema) -> list[Draft]:
+    # `dependencies` has no meaning after draft 7, so whoever writes it means an older draft
+    drafts: tuple[Draft, ...] = ("2020-12", "7", "4")
+    if _uses(schema, {"dependencies"}):
+        drafts = ("7", "2020-12", "4")
+    return [draft for draft in drafts if not _uses(schema, newer_than(draft))]
+
+
+def _uses(schema: Any, keywords: Collection[str]) -> bool:
+    if not isinstance(schema, dict):
+        return False
+    known: SchemaDict = schema
+    return any(key in keywords for key in known) or any(
+        _uses(item, keywords) for _, item in subschemas(known)
+    )

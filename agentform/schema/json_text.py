@@ -1,0 +1,140 @@
+"""Strict JSON text: what is written can be read by anyone, what is read means what it says."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any, Literal, NoReturn
+
+from pydantic_core import to_jsonable_python
+
+from agentform.errors import InvalidInput
+from agentform.messages import JsonValue
+from agentform.schema.form import Path, pointer
+
+__all__ = ["dumps", "loads", "plain", "problems", "to_jsonable"]
+
+_MAX_DEPTH = 500
+_BYTES_MODES: tuple[Literal["utf8", "base64"], ...] = ("utf8", "base64")
+
+
+def dumps(value: JsonValue) -> str:
+    """The value as one line of JSON: `{"a": 1, "b": [1, 2]}`, raw UTF-8, keys in their own order.
+
+    Raises `InvalidInput` for NaN, infinities and anything that is not a JSON value, naming the place.
+    """
+    for path, reason in problems(value):
+        raise InvalidInput(f"not JSON at '{pointer(path)}': {reason}")
+    return _write(plain(value))
+
+
+def loads(text: str) -> JsonValue:
+    """The value of a JSON text. Integers are exact, whatever their size.
+
+    Raises `InvalidInput` for text that is not JSON, for NaN and Infinity, for a number too large for a float,
+    and for an object that names a key twice.
+    """
+    try:
+        return json.loads(
+            text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_unique_keys
+        )
+    except RecursionError:
+        raise InvalidInput("not JSON: nested too deeply") from None
+    except ValueError as error:
+        raise InvalidInput(f"not JSON: {error}") from None
+
+
+def plain(value: Any) -> Any:
+    """A JSON value made of `dict` and `list` only, where mappings and tuples stood."""
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return value
+
+
+def problems(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
+    """Every place at which the value is not JSON, with the reason; nothing for a JSON value."""
+    if len(path) > _MAX_DEPTH:
+        yield path, f"nested more than {_MAX_DEPTH} levels deep"
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            if isinstance(key, str):
+                yield from problems(item, (*path, key))
+            else:
+                yield path, f"the key {key!r} is not a string"
+    elif isinstance(value, (list, tuple)):
+        for at, item in enumerate(value):
+            yield from problems(item, (*path, str(at)))
+    elif reason := _scalar_problem(value):
+        yield path, reason
+
+
+def to_jsonable(value: Any) -> JsonValue:
+    """The JSON value that stands for a Python value: dates as ISO text, `Decimal` as text, models as objects.
+
+    Never raises for what it does not know: such a value becomes its `str`, and so do NaN and infinities.
+    """
+    for bytes_mode in _BYTES_MODES:
+        with suppress(Exception):  # bytes that are not UTF-8, a cycle, a serializer that fails
+            made = to_jsonable_python(value, fallback=str, bytes_mode=bytes_mode, serialize_unknown=True)
+            return _as_text_where_needed(made)
+    return _as_text_where_needed(str(value))
+
+
+def _as_text_where_needed(value: Any) -> JsonValue:
+    if isinstance(value, dict):
+        return {_replaced(str(key)): _as_text_where_needed(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_as_text_where_needed(item) for item in value]
+    return _replaced(str(value)) if _scalar_problem(value) else value
+
+
+def _replaced(text: str) -> str:
+    return text.encode(errors="replace").decode()
+
+
+def _write(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(", ", ": "), allow_nan=False)
+    except ValueError as error:  # an integer beyond the interpreter's limit of digits
+        raise InvalidInput(f"not JSON: {error}") from None
+
+
+def _scalar_problem(value: Any) -> str:
+    if value is None or isinstance(value, (bool, int)):
+        return ""
+    if isinstance(value, float):
+        return "" if math.isfinite(value) else f"{value} is not a JSON number"
+    if isinstance(value, str):
+        return "" if _is_unicode(value) else "the text holds a lone surrogate"
+    return f"{type(value).__name__} is not a JSON type"
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError(f"{digits} is too large for a number")
+    return number
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        twice = next(key for at, (key, _) in enumerate(pairs) if key in dict(pairs[:at]))
+        raise ValueError(f"the key {twice!r} is given twice")
+    return made

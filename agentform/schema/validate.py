@@ -1,0 +1,210 @@
+"""The one place where values are validated, always against the true schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Protocol
+
+from pydantic import TypeAdapter, ValidationError
+
+from agentform.errors import InvalidInput, Violation
+from agentform.messages import JsonValue
+from agentform.schema.dialect import Draft, validator_class
+from agentform.schema.form import Path, pointer
+from agentform.schema.json_text import dumps, plain, problems
+from agentform.schema.keywords import Schema
+
+__all__ = ["PydanticValidator", "SchemaValidator", "Validator"]
+
+_MAX_REASON_CHARS = 300
+
+
+class Validator(Protocol):
+    """Decides whether a JSON value is legal, and makes of a legal one what the caller asked for."""
+
+    def check(self, value: JsonValue) -> tuple[Violation, ...]:
+        """Every way in which the value is illegal, at most one per place; empty for a legal value."""
+        ...
+
+    def build(self, value: JsonValue) -> Any:
+        """The Python value that a legal JSON value stands for; raises `InvalidInput` for an illegal one."""
+        ...
+
+
+class SchemaValidator:
+    """Validates against a JSON Schema, formats asserted; what it builds is the plain JSON value."""
+
+    def __init__(self, schema: Schema, draft: Draft = "2020-12", *, lax_times: bool = False) -> None:
+        self._schema = schema
+        self._draft: Draft = draft
+        self._lax_times = lax_times
+
+    def check(self, value: JsonValue) -> tuple[Violation, ...]:
+        """See `Validator.check`; never raises."""
+        return _not_json(value) or self.check_beside(value, ())
+
+    def check_beside(self, value: JsonValue, known: Sequence[Violation]) -> tuple[Violation, ...]:
+        """What the schema finds in a JSON value besides the violations that are known already.
+
+        An arm of a union fails for what is wrong inside it, so a union around a known violation is not news.
+        """
+        seen = [violation.pointer for violation in known]
+        try:
+            errors = [
+                e for e in self._engine.iter_errors(plain(value)) if not (e.context and _around(e, seen))
+            ]
+            found = _grouped(place for error in errors for place in _places(error))
+        except (RecursionError, OverflowError) as error:
+            return (Violation(pointer="", reason=f"cannot be validated: {type(error).__name__}: {error}"),)
+        return tuple(violation for violation in found if violation.pointer not in seen)
+
+    def build(self, value: JsonValue) -> Any:
+        """The value itself, as dicts and lists; raises `InvalidInput`."""
+        _raise(self.check(value))
+        return plain(value)
+
+    @cached_property
+    def _engine(self) -> Any:
+        from jsonschema import FormatChecker
+        from referencing import Registry
+
+        kind = validator_class(self._draft)
+        checker: FormatChecker = validator_class("2020-12").FORMAT_CHECKER  # older drafts have fewer formats
+        if self._lax_times:
+            checker = _with_lax_times(checker)
+        registry: Any = Registry()  # an own registry, so that no reference is ever fetched
+        return kind(self._schema, format_checker=checker, registry=registry)
+
+
+class PydanticValidator:
+    """Validates by pydantic's rules for JSON and by the JSON Schema: each stops what the other lets pass.
+
+    Pydantic takes a date without an offset, which the JSON Schema format would not; there pydantic decides.
+    """
+
+    def __init__(self, adapter: TypeAdapter[Any], schema: Schema) -> None:
+        self._adapter = adapter
+        self._by_schema = SchemaValidator(schema, lax_times=True)
+
+    def check(self, value: JsonValue) -> tuple[Violation, ...]:
+        """See `Validator.check`; a validator that raises something of its own has refused the value too."""
+        if found := _not_json(value):
+            return found
+        ours = self._by_pydantic(value)
+        return ours + self._by_schema.check_beside(value, ours)
+
+    def build(self, value: JsonValue) -> Any:
+        """The pydantic instance or converted value; raises `InvalidInput`."""
+        _raise(self.check(value))
+        return self._adapter.validate_json(dumps(value))
+
+    def _by_pydantic(self, value: JsonValue) -> tuple[Violation, ...]:
+        try:
+            self._adapter.validate_json(dumps(value))
+        except ValidationError as error:
+            details = error.errors(include_url=False, include_context=False, include_input=False)
+            return _grouped((_value_path(value, e["loc"], e["type"]), e["msg"]) for e in details)
+        except Exception as error:
+            return (Violation(pointer="", reason=f"{type(error).__name__}: {error}"[:_MAX_REASON_CHARS]),)
+        return ()
+
+
+def _not_json(value: Any) -> tuple[Violation, ...]:
+    return _grouped(problems(value))
+
+
+def _raise(violations: Sequence[Violation]) -> None:
+    if violations:
+        raise InvalidInput("; ".join(f"{v.pointer or '(whole)'}: {v.reason}" for v in violations))
+
+
+def _grouped(found: Iterable[tuple[Path, str]]) -> tuple[Violation, ...]:
+    """One violation per place; the arms of a union each say what they would have taken."""
+    reasons: dict[Path, list[str]] = {}
+    for path, reason in found:
+        kept = reasons.setdefault(path, [])
+        if reason not in kept:
+            kept.append(reason)
+    return tuple(
+        Violation(pointer=pointer(path), reason=" or ".join(kept)[:_MAX_REASON_CHARS])
+        for path, kept in reasons.items()
+    )
+
+
+def _around(error: Any, pointers: Iterable[str]) -> bool:
+    above = pointer(_error_path(error))
+    return any(below == above or below.startswith(above + "/") for below in pointers)
+
+
+def _error_path(error: Any) -> Path:
+    return tuple(str(key) for key in error.absolute_path)
+
+
+def _places(error: Any) -> Iterator[tuple[Path, str]]:
+    """Where a jsonschema error is: a missing or surplus key is named itself, not the object around it."""
+    if arm := _meant_arm(error):
+        for inner in arm:
+            yield from _places(inner)
+        return
+    path = _error_path(error)
+    keys: list[str] = []
+    if error.validator == "required" and isinstance(error.instance, Mapping):
+        keys = [
+            key for key in error.validator_value if key not in error.instance and repr(key) in error.message
+        ]
+    elif error.validator == "additionalProperties" and error.validator_value is False:
+        known = error.schema.get("properties", {})
+        keys = [key for key in error.instance if key not in known and repr(key) in error.message]
+    if not keys:
+        yield path, error.message
+    for key in keys:
+        yield (
+            (*path, key),
+            "is required" if error.validator == "required" else "is not a property of this object",
+        )
+
+
+def _meant_arm(error: Any) -> list[Any]:
+    """The errors of the one arm of a union that the value was meant for, by its type and its constants."""
+    arms: dict[Any, list[Any]] = {}
+    for inner in error.context or ():
+        arms.setdefault(inner.schema_path[0], []).append(inner)
+    fitting = [found for found in arms.values() if not any(_tells_apart(inner) for inner in found)]
+    return fitting[0] if len(fitting) == 1 else []
+
+
+def _tells_apart(error: Any) -> bool:
+    return error.validator == "const" or (error.validator in ("type", "enum") and not error.relative_path)
+
+
+def _value_path(value: Any, location: tuple[int | str, ...], kind: str) -> Path:
+    """The part of a pydantic location that is in the value; names of union arms and functions are not."""
+    path: Path = ()
+    here = value
+    for at, step in enumerate(location):
+        if isinstance(here, Mapping) and str(step) in here:
+            here = here[str(step)]
+        elif isinstance(here, (list, tuple)) and isinstance(step, int) and 0 <= step < len(here):
+            here = here[step]
+        elif not (kind.startswith("missing") and at == len(location) - 1 and isinstance(here, Mapping)):
+            continue
+        path = (*path, str(step))
+    return path
+
+
+def _with_lax_times(checker: Any) -> Any:
+    """The checker, but times and dates with time may leave their offset out."""
+    from jsonschema import FormatChecker
+
+    lax = FormatChecker(formats=())
+    lax.checkers = dict(checker.checkers)
+    for kind in ("date-time", "time"):
+        lax.checkers[kind] = (lambda text, kind=kind: _is_lax_time(checker, kind, text), ())
+    return lax
+
+
+def _is_lax_time(checker: Any, kind: str, text: object) -> bool:
+    if not isinstance(text, str):
+        return True
+    return bool(checker.conforms(text, kind) or checker.conforms(text + "Z", kind))

@@ -1,0 +1,189 @@
+"""Tools: functions that a model may call, with arguments that are checked before they arrive."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, cast, overload
+
+import anyio.to_thread
+from typing_extensions import ParamSpec, TypeVar
+
+from agentform.errors import (
+    Attempt,
+    CallRejected,
+    DuplicateTool,
+    InvalidToolName,
+    UnknownTool,
+    UnsupportedSignature,
+)
+from agentform.messages import JsonValue
+from agentform.schema.load import Target
+from agentform.schema.signature import bind_arguments, load_signature, parameters_of, underlying
+
+__all__ = ["Tool", "Toolbox", "tool"]
+
+P = ParamSpec("P", default=...)
+R = TypeVar("R", default=Any)
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tool(Generic[P, R]):
+    """A function with a name, a description and a target for its arguments; calling it calls the function.
+
+    Raises `InvalidToolName` unless the name is 1 to 64 of the characters a-z, A-Z, 0-9, `_`, `-` and `.`.
+    """
+
+    name: str
+    description: str
+    target: Target
+    fn: Callable[P, R]
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise InvalidToolName(f"{self.name!r} cannot name a tool: 1 to 64 letters, digits, '_', '-' and '.' can")
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.fn(*args, **kwargs)
+
+    async def run(self, arguments: Mapping[str, JsonValue]) -> Any:
+        """What the function returns for JSON arguments; it gets them converted to the types that it declares.
+
+        A plain function runs in a worker thread; on cancellation the caller goes on and the thread is left to
+        end by itself. Raises `CallRejected` when the schema refuses the arguments, and whatever the function
+        raises, as it is.
+        """
+        violations = self.target.validator.check(arguments)
+        if violations:
+            raise CallRejected(self.name, [Attempt(arguments=arguments, violations=violations)])
+        given: Mapping[str, Any] = self.target.validator.build(arguments)
+        args, kwargs = bind_arguments(inspect.signature(self.fn).parameters, given)
+        if inspect.iscoroutinefunction(underlying(self.fn)):
+            return await _awaited(self.fn(*args, **kwargs))  # pyright: ignore[reportCallIssue]
+        call: Callable[[], Any] = partial(self.fn, *args, **kwargs)
+        return await _awaited(await anyio.to_thread.run_sync(call, abandon_on_cancel=True))
+
+    def definition(self) -> dict[str, Any]:
+        """The tool as chat templates and OpenAI-style servers take it."""
+        function = {"name": self.name, "description": self.description, "parameters": self.target.form.schema}
+        return {"type": "function", "function": function}
+
+
+@overload
+def tool(fn: Callable[P, R], /) -> Tool[P, R]: ...
+@overload
+def tool(
+    *, name: str | None = None, description: str | None = None, strict_docs: bool = False
+) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+def tool(
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    strict_docs: bool = False,
+) -> Any:
+    """Make a tool of a function, as `@tool` or `@tool(name=...)`.
+
+    Name and description come from the function unless given; the docstring may be in Google, NumPy or Sphinx
+    style. With `strict_docs`, every parameter must be described, and nothing else be described.
+
+    Raises `UnsupportedSignature` and `InvalidToolName`.
+    """
+    if fn is None:
+        return partial(_make, name=name, description=description, strict_docs=strict_docs)
+    return _make(fn, name=name, description=description, strict_docs=strict_docs)
+
+
+class Toolbox(Mapping[str, Tool[..., Any]]):
+    """Tools by name, in their order; plain functions among them are made into tools.
+
+    Raises `DuplicateTool` when two share a name; asking for a name that is not there raises `UnknownTool`.
+    """
+
+    def __init__(self, tools: Iterable[Callable[..., Any]] = ()) -> None:
+        self._tools: dict[str, Tool[..., Any]] = {}
+        for item in tools:
+            made = _as_tool(item)
+            if made.name in self._tools:
+                raise DuplicateTool(f"two tools are named {made.name!r}")
+            self._tools[made.name] = made
+
+    def __getitem__(self, name: str) -> Tool[..., Any]:
+        if name in self._tools:
+            return self._tools[name]
+        near = difflib.get_close_matches(name, self._tools, n=3) or list(self._tools)[:10]
+        hint = f"; there is {', '.join(map(repr, near))}" if near else "; there are no tools"
+        raise UnknownTool(f"no tool is named {name!r}{hint}")
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def definitions(self) -> list[dict[str, Any]]:
+        """`Tool.definition` of each tool, in order."""
+        return [item.definition() for item in self._tools.values()]
+
+
+def _as_tool(item: Callable[..., Any]) -> Tool[..., Any]:
+    return cast("Tool[..., Any]", item) if isinstance(item, Tool) else tool(item)
+
+
+def _make(fn: Callable[..., Any], *, name: str | None, description: str | None, strict_docs: bool) -> Tool[..., Any]:
+    name = _name_of(fn) if name is None else name
+    said, parameters = _documentation(fn)
+    if strict_docs:
+        _compare_docs(name, set(parameters_of(fn)), {key for key, text in parameters.items() if text})
+    said = said if description is None else description
+    target = load_signature(fn, name=name, description=said, descriptions=parameters)
+    return Tool(name=name, description=said, target=target, fn=fn)
+
+
+def _name_of(fn: Callable[..., Any]) -> str:
+    while isinstance(fn, partial):
+        fn = fn.func
+    return getattr(fn, "__name__", type(fn).__name__)
+
+
+def _documentation(fn: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+    """What a docstring says of the function, and of its parameters by name."""
+    text = _docstring(fn)
+    if "\n" not in text:
+        return text, {}
+    from docstring_parser import parse
+
+    try:
+        parsed = parse(text)
+    except Exception:  # a docstring that resembles a style but breaks it is plain text
+        return text, {}
+    said = "\n\n".join(part.strip() for part in (parsed.short_description, parsed.long_description) if part)
+    return said, {item.arg_name: " ".join((item.description or "").split()) for item in parsed.params}
+
+
+def _docstring(fn: Callable[..., Any]) -> str:
+    while isinstance(fn, partial):
+        fn = fn.func
+    own = inspect.getdoc(underlying(fn))
+    return (own if inspect.isroutine(fn) else own or inspect.getdoc(type(fn))) or ""
+
+
+def _compare_docs(name: str, parameters: set[str], described: set[str]) -> None:
+    if missing := sorted(parameters - described):
+        raise UnsupportedSignature(f"{name}: the docstring does not describe {', '.join(missing)}")
+    if surplus := sorted(described - parameters):
+        raise UnsupportedSignature(f"{name}: the docstring describes {', '.join(surplus)}, which it does not take")
+
+
+async def _awaited(result: Any) -> Any:
+    return await result if inspect.isawaitable(result) else result

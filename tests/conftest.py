@@ -1,0 +1,16 @@
+"""Fixtures that several folders of tests share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def weights_folder() -> Path:
+    """The demo model's folder; tests that use it carry the marker `model`."""
+    from agentform.runtime.catalogue import CATALOGUE
+    from agentform.runtime.torch.weights import ensure_weights
+
+    return ensure_weights(CATALOGUE["smollm2-135m"], progress=False)
