@@ -21,7 +21,8 @@
     │   ├── CacheBudgetExceeded
     │   ├── DeadlineExceeded
     │   ├── InvalidRequest
-    │   └── EngineClosed
+    │   ├── EngineClosed
+    │   └── ScriptMismatch
     ├── CallError                   a call or form that cannot be completed
     │   ├── TokenizationChanged
     │   ├── ArgumentsTruncated
@@ -58,7 +59,9 @@ __all__ = [
     "InvalidToolName",
     "MissingDependency",
     "ModelNotFound",
+    "Relaxation",
     "SchemaError",
+    "ScriptMismatch",
     "TokenizationChanged",
     "ToolError",
     "ToolFailed",
@@ -79,6 +82,15 @@ class Violation:
     """JSON Pointer of the failing place; `""` is the whole value."""
     reason: str
     """What is wrong and what would be right, as the validator words it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Relaxation:
+    """Something that a form or a grammar does not enforce; validation does."""
+
+    pointer: str
+    """JSON Pointer of the place in the schema; `""` when it is the whole, or when the engine does not say where."""
+    what: str
 
 
 class AgentformError(Exception):
@@ -176,6 +188,10 @@ class InvalidRequest(EngineError):
 
 class EngineClosed(EngineError):
     """Raised when a request reaches an engine that is closed or whose worker died."""
+
+
+class ScriptMismatch(EngineError):
+    """Raised when a scripted engine is asked for what its script does not hold; says what was asked."""
 
 
 class CallError(AgentformError):

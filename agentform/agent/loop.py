@@ -13,11 +13,12 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 
 from agentform.agent.conversation import Conversation
 from agentform.calls.blocking import run_blocking
-from agentform.calls.caller import Caller, Emit
+from agentform.calls.caller import Caller
 from agentform.calls.choose import Scoring
 from agentform.calls.limits import Limits
 from agentform.calls.prior import PriorStore
 from agentform.calls.session import Session
+from agentform.calls.thinking import Emit, Reasoning
 from agentform.errors import DeadlineExceeded, InvalidInput, ToolFailed
 from agentform.messages import Event, Message, ToolCall, ToolFinished, ToolResult, ToolStarted, Usage
 from agentform.runtime.engine import Engine
@@ -26,7 +27,7 @@ from agentform.tools import Toolbox
 
 __all__ = ["Agent", "AgentRun", "OnToolError", "RunResult"]
 
-RunFinish = Literal["answer", "length", "steps"]
+RunFinish = Literal["answer", "length", "steps", "repetition"]
 OnToolError = Literal["feed_back", "raise"]
 
 
@@ -35,9 +36,10 @@ class RunResult:
     """What a run came to."""
 
     output: str
-    """The answer; empty when the run ended without one."""
+    """The answer."""
     finish: RunFinish
-    """`answer`; `length` when the answer was cut off at its limit; `steps` when the step limit ended the run."""
+    """`answer`; `length` when the answer was cut off at its limit; `steps` or `repetition` when the model had to
+    answer because the step limit was reached or it asked for the same call again."""
     calls: tuple[ToolCall, ...]
     messages: tuple[Message, ...]
     """The whole conversation, this run's messages included."""
@@ -45,15 +47,36 @@ class RunResult:
     conversation: Conversation
 
 
+@dataclass(kw_only=True)
+class _Outcome:
+    """How a run ended, if it did."""
+
+    result: RunResult | None = None
+    failure: Exception | None = None
+
+    def raise_failure(self) -> None:
+        """Raise what ended the run, once: its reader may have handled it."""
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            raise failure
+
+
 class AgentRun:
     """A run in progress: iterate over its events, then read `result`."""
 
-    def __init__(self, events: MemoryObjectReceiveStream[Event]) -> None:
+    def __init__(self, events: MemoryObjectReceiveStream[Event], outcome: _Outcome) -> None:
         self._events = events
-        self._result: RunResult | None = None
+        self._outcome = outcome
 
-    def __aiter__(self) -> MemoryObjectReceiveStream[Event]:
-        return self._events
+    def __aiter__(self) -> AgentRun:
+        return self
+
+    async def __anext__(self) -> Event:
+        try:
+            return await self._events.receive()
+        except anyio.EndOfStream:
+            self._outcome.raise_failure()
+        raise StopAsyncIteration
 
     @property
     def result(self) -> RunResult:
@@ -62,12 +85,9 @@ class AgentRun:
         Raises:
             InvalidInput: the run is not over.
         """
-        if self._result is None:
+        if self._outcome.result is None:
             raise InvalidInput("the run is not over: iterate over its events to the end first")
-        return self._result
-
-    def _finish(self, result: RunResult) -> None:
-        self._result = result
+        return self._outcome.result
 
 
 class Agent:
@@ -84,6 +104,7 @@ class Agent:
         instructions: str = "",
         limits: Limits | None = None,
         scoring: Scoring | None = None,
+        reasoning: Reasoning | None = None,
         priors: PriorStore | None = None,
         on_tool_error: OnToolError = "feed_back",
     ) -> None:
@@ -96,6 +117,7 @@ class Agent:
             targets={name: tool.target for name, tool in self.tools.items()},
             instructions=instructions,
             scoring=scoring or Scoring(),
+            reasoning=reasoning or Reasoning(),
             priors=priors or PriorStore(),
         )
 
@@ -139,23 +161,28 @@ class Agent:
         Leaving the block early cancels the run. Raises what `run` raises, where the events are read.
         """
         send, receive = anyio.create_memory_object_stream[Event](0)
-        run = AgentRun(receive)
+        outcome = _Outcome()
 
         async def produce() -> None:
             async with send:
-                result = await self._run(prompt, conversation or Conversation(), limits or self.limits, send.send)
-                run._finish(result)  # pyright: ignore[reportPrivateUsage]
+                try:
+                    outcome.result = await self._run(
+                        prompt, conversation or Conversation(), limits or self.limits, send.send
+                    )
+                except Exception as error:
+                    outcome.failure = error
 
         failure: BaseException | None = None
         try:
             async with receive, anyio.create_task_group() as group:
                 group.start_soon(produce)
-                yield run
+                yield AgentRun(receive, outcome)
                 group.cancel_scope.cancel()
         except BaseExceptionGroup as errors:
             failure = _only(errors)
         if failure is not None:
             raise failure
+        outcome.raise_failure()
 
     async def _run(
         self, prompt: str | Sequence[Message], conversation: Conversation, limits: Limits, emit: Emit
@@ -176,18 +203,27 @@ class Agent:
     async def _steps(self, conversation: Conversation, limits: Limits, emit: Emit) -> RunResult:
         session = Session(self.engine, limits=limits, conversation=conversation.id)
         calls: list[ToolCall] = []
-        for _ in range(limits.steps):
-            turn = await self._caller.turn(session, conversation.messages, past=conversation.token_ids, emit=emit)
+        finish: RunFinish = "answer"
+        for step in range(limits.steps):
+            if step + 1 == limits.steps and finish == "answer" and self.tools:
+                finish = "steps"
+            turn = await self._caller.turn(
+                session, conversation.messages, past=conversation.token_ids, may_call=finish == "answer", emit=emit
+            )
+            if any(_times_made(call, calls) >= limits.same_call for call in turn.message.calls):
+                finish = "repetition"
+                continue
             conversation.messages.append(turn.message)
             conversation.token_ids = turn.token_ids
             if not turn.message.calls:
-                finish: RunFinish = "length" if turn.finish == "length" else "answer"
-                return _result(conversation, session, calls, finish, turn.message.content)
+                return _result(
+                    conversation, session, calls, "length" if turn.finish == "length" else finish, turn.message.content
+                )
             for call in turn.message.calls:
                 calls.append(call)
                 result = await self._run_tool(session, call, emit)
                 conversation.messages.append(Message(role="tool", content=result.content, result=result))
-        return _result(conversation, session, calls, "steps", "")
+        raise AssertionError("the last step offers no tool, so it ends with an answer")
 
     async def _run_tool(self, session: Session, call: ToolCall, emit: Emit) -> ToolResult:
         await emit(ToolStarted(call=call))
@@ -204,6 +240,10 @@ class Agent:
             result = ToolResult(call_id=call.id, name=call.name, content=text, is_error=True)
         await emit(ToolFinished(call=call, result=result))
         return result
+
+
+def _times_made(call: ToolCall, calls: Sequence[ToolCall]) -> int:
+    return sum(made.name == call.name and made.arguments == call.arguments for made in calls)
 
 
 def _result(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agentform.calls.choose import Priors, Scoring, choose, require_confidence
@@ -13,16 +13,15 @@ from agentform.calls.prior import CONTENT_FREE, PriorStore
 from agentform.calls.questions import Question
 from agentform.calls.repair import fill_form
 from agentform.calls.session import Session
-from agentform.calls.transcript import Context, advance, continue_from, splice
+from agentform.calls.thinking import Emit, Reasoning, Thought, think
+from agentform.calls.transcript import Context, advance, splice
 from agentform.errors import Violation
 from agentform.messages import (
     AnswerDelta,
     CallReady,
     ChoiceMade,
-    Event,
     Evidence,
     Message,
-    ReasoningDelta,
     ToolCall,
     ToolResult,
 )
@@ -32,7 +31,6 @@ from agentform.schema.load import Target
 
 __all__ = ["Caller", "Turn"]
 
-Emit = Callable[[Event], Awaitable[None]]
 ANSWER = "answer"
 """The name under which "no tool" stands among the tools' names when the next step is chosen."""
 
@@ -50,17 +48,6 @@ class Turn:
     decision: Evidence | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Thought:
-    """Free text with the context after it."""
-
-    content: str
-    context: Context
-    finish: FinishReason
-    prompt_ids: tuple[int, ...]
-    token_ids: tuple[int, ...]
-
-
 @dataclass(kw_only=True)
 class Caller:
     """Turns messages into the next assistant message. Holds nothing of a conversation, so it may be shared."""
@@ -70,6 +57,7 @@ class Caller:
     """What each tool's arguments must satisfy, by tool name."""
     instructions: str = ""
     scoring: Scoring = field(default_factory=Scoring)
+    reasoning: Reasoning = field(default_factory=Reasoning)
     priors: PriorStore = field(default_factory=PriorStore)
 
     def __post_init__(self) -> None:
@@ -91,78 +79,98 @@ class Caller:
         return splice(self.engine.tokenizer, past, rendered)
 
     async def turn(
-        self, session: Session, messages: Sequence[Message], *, past: Sequence[int] = (), emit: Emit
+        self,
+        session: Session,
+        messages: Sequence[Message],
+        *,
+        past: Sequence[int] = (),
+        may_call: bool = True,
+        emit: Emit,
     ) -> Turn:
-        """Run one turn.
+        """Run one turn; without `may_call` it can only be an answer.
 
         Raises: what the engine raises, Abstained, ArgumentsTruncated and CallRejected.
         """
-        thought = await self._think(session, self.prompt(messages, past), emit)
+        session.begin_turn()
+        prompt_ids = self.prompt(messages, past)
+        if not (may_call and self._tools):
+            return await self._answer(session, prompt_ids, None, None, emit)
+        thought = await think(
+            session,
+            prompt_ids,
+            reasoning=self.reasoning,
+            marker=self.frame.marker,
+            max_tokens=session.limits.reasoning_tokens,
+            emit=emit,
+        )
         decision = await self._next_step(session, thought)
-        if decision is not None:
-            await emit(ChoiceMade(decision=decision))
-        if decision is None or decision.value is None:
-            return await self._answer(session, thought, decision, emit)
+        await emit(ChoiceMade(decision=decision))
+        if decision.value is not None or self.reasoning.prefix:
+            session.count_reasoning(thought.num_tokens)
+        if decision.value is None:
+            return await self._answer(session, prompt_ids, thought, decision, emit)
         return await self._call(session, messages, thought, decision, emit)
 
-    async def _think(self, session: Session, prompt_ids: tuple[int, ...], emit: Emit) -> _Thought:
-        text = ""
-        ids: tuple[int, ...] = ()
-        finish: FinishReason = "length"
-        stop = (self.frame.marker,) if self._tools else ()
-        limit = session.limits.reasoning_tokens if self._tools else session.limits.answer_tokens
-        async for chunk in session.generate(prompt_ids, max_tokens=limit, stop=stop):
-            text, ids, finish = text + chunk.text, ids + chunk.token_ids, chunk.finish or finish
-            if chunk.text:
-                await emit(ReasoningDelta(text=chunk.text))
-        content = text.strip() if text.startswith((" ", "\n")) else text.rstrip()
-        context = continue_from(self.engine.tokenizer, prompt_ids, ids, content)
-        return _Thought(content=content, context=context, finish=finish, prompt_ids=prompt_ids, token_ids=ids)
-
-    async def _next_step(self, session: Session, thought: _Thought) -> Evidence | None:
-        """The decision whether to call and which tool; `None` when there is no tool to call."""
-        if not self._tools:
-            return None
+    async def _next_step(self, session: Session, thought: Thought) -> Evidence:
+        """The decision whether to call and which tool; its value is `None` for an answer."""
         names = [tool.name for tool in self._tools]
-        called = thought.finish == "stop"
-        if called and len(names) == 1:
+        if thought.called and len(names) == 1:
             return Evidence(pointer="", value=names[0], how="fixed")
-        options = names if called else [*names, self._answer_name]
-        question = Question(
-            path=(),
-            kind="action",
-            lead="",
-            texts=tuple(name + self.frame.before_arguments for name in options),
-            groups=tuple(range(len(options))),
-            answers=(*names, *(() if called else (None,))),
-        )
-        priors = self._priors_at(lambda context: self._opened(context, ""), "action")
-        context = self._opened(thought.context, thought.content)
+        question = self._step_question(names, answerable=not thought.called)
+        priors = self._priors_at(lambda context: self._at_step(context, ""), "action")
+        context = self._at_step(thought.context, thought.content)
         [answer] = await choose(session, context, [question], scoring=self.scoring, priors=priors)
         require_confidence([answer], session.limits)
         return answer.evidence()
 
-    async def _answer(self, session: Session, thought: _Thought, decision: Evidence | None, emit: Emit) -> Turn:
-        """The free text is the answer; where its limit cut it off, it goes on to the limit of an answer."""
-        content, ids, finish = thought.content, thought.token_ids, thought.finish
-        left = session.limits.answer_tokens - session.limits.reasoning_tokens
-        if finish == "length" and self._tools and left > 0:
-            async for chunk in session.generate(thought.prompt_ids + ids, max_tokens=left):
+    def _step_question(self, names: Sequence[str], *, answerable: bool) -> Question:
+        options = [*names, self._answer_name] if answerable else names
+        before, after = (" ", "\n") if self.frame.step_lead else ("", self.frame.before_arguments)
+        return Question(
+            path=(),
+            kind="action",
+            lead="",
+            texts=tuple(before + name + after for name in options),
+            groups=tuple(range(len(options))),
+            answers=(*names, None) if answerable else tuple(names),
+        )
+
+    def _at_step(self, context: Context, content: str) -> Context:
+        """The context where the next step is chosen."""
+        if not self.frame.step_lead:
+            return self._opened(context, content)
+        return context.with_text(("\n" if content else "") + self.frame.step_lead)
+
+    async def _answer(
+        self,
+        session: Session,
+        prompt_ids: tuple[int, ...],
+        thought: Thought | None,
+        decision: Evidence | None,
+        emit: Emit,
+    ) -> Turn:
+        """The free text is the answer, continued where its limit cut it off; after a note it is generated anew."""
+        content, ids = "", ()
+        finish: FinishReason = "length"
+        left = session.limits.answer_tokens
+        if thought is not None and not self.reasoning.prefix:
+            content, ids, finish = thought.text, thought.token_ids, thought.finish
+            left -= session.limits.reasoning_tokens
+        if finish == "length" and left > 0:
+            # An answer is no call: text that would begin one is not let through as prose.
+            stop = (self.frame.marker,) if self._tools else ()
+            async for chunk in session.generate(prompt_ids + ids, max_tokens=left, stop=stop):
                 content, ids, finish = content + chunk.text, ids + chunk.token_ids, chunk.finish or finish
                 if chunk.text:
                     await emit(AnswerDelta(text=chunk.text))
-        return Turn(
-            message=Message(role="assistant", content=content),
-            token_ids=thought.prompt_ids + ids,
-            finish=finish,
-            decision=decision,
-        )
+        message = Message(role="assistant", content=content.strip())
+        return Turn(message=message, token_ids=prompt_ids + ids, finish=finish, decision=decision)
 
     async def _call(
         self,
         session: Session,
         messages: Sequence[Message],
-        thought: _Thought,
+        thought: Thought,
         decision: Evidence,
         emit: Emit,
     ) -> Turn:
@@ -185,7 +193,7 @@ class Caller:
             arguments=arguments,
             evidence=evidence_of(target.form.root, draft),
             decision=decision,
-            usage=session.usage,
+            usage=session.turn_usage,
         )
         await emit(CallReady(call=call))
         end = advance(

@@ -41,6 +41,8 @@ class Frame:
     separator: str = "\n"
     """Between the free text and the first call; nothing stands there when there is no free text."""
     between_calls: str = "\n"
+    step_lead: str = ""
+    """Line on which the next step is chosen, for models that do not know the frame; empty: at the name's place."""
     native: bool = False
     """Whether the chat template renders tools, calls and results itself."""
 
@@ -89,6 +91,7 @@ DEFAULT_FRAME = Frame(
     before_name='<tool_call>\n{"name": "',
     before_arguments='", "arguments": ',
     after_arguments="}\n</tool_call>",
+    step_lead="Next step:",
 )
 
 

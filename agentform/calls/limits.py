@@ -17,7 +17,9 @@ class Limits:
     """What one run may spend. Token limits are upper bounds on sampled tokens."""
 
     steps: int = 8
-    """Model turns in one agent run."""
+    """Model turns in one agent run; in the last one no tool is offered, so that the run ends with an answer."""
+    same_call: int = 2
+    """Times that a call may be made with the same arguments in one run; instead of the next, the model answers."""
     reasoning_tokens: int = 256
     """Free text before a call, per turn."""
     answer_tokens: int = 512
@@ -36,7 +38,7 @@ class Limits:
     """Abstain when the chosen option of a scored leaf has less probability than this."""
 
     def __post_init__(self) -> None:
-        for name in ("steps", "reasoning_tokens", "answer_tokens", "argument_tokens"):
+        for name in ("steps", "same_call", "reasoning_tokens", "answer_tokens", "argument_tokens"):
             if getattr(self, name) < 1:
                 raise ValueError(f"Limits.{name} must be at least 1, got {getattr(self, name)}")
         if self.repairs < 0 or self.joint_candidates < 0:
@@ -60,5 +62,9 @@ class Deadline:
             return None
         left = self._at - anyio.current_time()
         if left <= 0:
-            raise DeadlineExceeded(f"the run was not done within {self._seconds} s")
+            raise self.exceeded()
         return left
+
+    def exceeded(self) -> DeadlineExceeded:
+        """The error for work that was stopped at the deadline, by whatever clock."""
+        return DeadlineExceeded(f"the run was not done within {self._seconds} s")

@@ -80,7 +80,8 @@ def option_lines(tokenizer: Tokenizer, text: str, options: Sequence[str]) -> tup
     """
     head, near = _split(tokenizer, text, options) if len(options) > _MANY_OPTIONS else ((), text)
     lines = tuple(head + tokenizer.encode(near + option) for option in options)
-    for index in {0, len(lines) - 1}:
+    # Of very many, two stand for all: decoding every line would cost as much as encoding them.
+    for index in range(len(lines)) if len(options) <= _MANY_OPTIONS else (0, len(lines) - 1):
         if tokenizer.decode(lines[index]) != text + options[index]:
             raise TokenizationChanged(f"option {options[index]!r} does not survive tokenisation")
     return lines

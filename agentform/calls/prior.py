@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import TypeGuard, cast
 
 __all__ = ["CONTENT_FREE", "PriorStore", "calibrated"]
 
@@ -65,11 +66,11 @@ class PriorStore:
         if self._folder is None:
             return None
         try:
-            numbers = json.loads((self._folder / f"{key}.json").read_text())
+            numbers = json.loads((self._folder / f"{key}.json").read_text(), parse_int=float)
         except (FileNotFoundError, ValueError):
             # A file that is missing or damaged is measured again; nothing is guessed from it.
             return None
-        return tuple(map(float, numbers)) if _is_numbers(numbers) else None
+        return tuple(numbers) if _is_numbers(numbers) else None
 
     @staticmethod
     def _write(folder: Path, key: str, prior: Sequence[float]) -> None:
@@ -80,5 +81,6 @@ class PriorStore:
         os.replace(name, folder / f"{key}.json")
 
 
-def _is_numbers(value: object) -> bool:
-    return isinstance(value, list) and all(type(item) in (int, float) for item in cast("list[object]", value))
+def _is_numbers(value: object) -> TypeGuard[list[float]]:
+    listed = cast("list[object]", value) if isinstance(value, list) else [None]
+    return all(isinstance(item, float) and math.isfinite(item) for item in listed)

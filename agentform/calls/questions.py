@@ -100,7 +100,7 @@ def _walk_union(node: Union, decisions: Decisions, place: _Place) -> Iterator[Qu
 
 
 def _value_question(node: Choice, place: _Place) -> Question:
-    texts = tuple(place.option(dumps(option)) + place.after for option in node.options)
+    texts = tuple(place.option(text) + (place.after or _end(text)) for text in map(dumps, node.options))
     return Question(
         path=node.path,
         kind="value",
@@ -110,6 +110,11 @@ def _value_question(node: Choice, place: _Place) -> Question:
         answers=node.options,
         description=node.description,
     )
+
+
+def _end(text: str) -> str:
+    """What ends a value at the root: without it, 1 could not be told from 12."""
+    return "\n" if text[-1].isdigit() else ""
 
 
 def _presence_question(path: Path, field: Field, place: _Place) -> Question:

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
-from llguidance import LLMatcher, regex_to_lark
+from llguidance import LLMatcher, LLParserLimits, regex_to_lark
 
-from agentform.errors import GrammarError
+from agentform.errors import GrammarError, Relaxation
+from agentform.grammar.limits import CompileLimits
+from agentform.grammar.loosen import RUNGS
 from agentform.grammar.matcher import Matcher
+from agentform.grammar.prepare import pattern_fault, prepare
 from agentform.grammar.spec import GrammarSpec
+from agentform.grammar.store import GrammarStore, Recipe, recipe_key
 from agentform.grammar.vocabulary import Vocabulary
+from agentform.grammar.walk import Schema
 
-__all__ = ["CompiledGrammar", "Compiler", "lark_of"]
+__all__ = ["CompiledGrammar", "Compiler", "lark_of", "parse_schema"]
 
 _JSON_STYLE: dict[str, Any] = {
     "item_separator": ", ",
@@ -26,6 +33,7 @@ _JSON_STYLE: dict[str, Any] = {
     # Printable text stays raw UTF-8; only control characters may be written as \u00XX.
     "json_allow_general_unicode_escapes": False,
 }
+_WORTH_STORING_S = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +41,8 @@ class CompiledGrammar:
     """A grammar ready to match; it may be shared, each `matcher()` is used by one request."""
 
     spec: GrammarSpec
-    relaxed: str | None
-    """What llguidance could not enforce and was therefore left out; `None` when all is enforced."""
+    relaxed: tuple[Relaxation, ...]
+    """What the grammar does not enforce of a JSON Schema; empty when all is enforced."""
     vocabulary: Vocabulary
     prototype: LLMatcher
     """Never advanced; matchers are its copies."""
@@ -45,11 +53,23 @@ class CompiledGrammar:
 
 
 class Compiler:
-    """Compiles grammars for one vocabulary and keeps the last `keep` of them; safe to call from any thread."""
+    """Compiles grammars for one vocabulary and keeps the last `keep` of them; safe to call from any thread.
 
-    def __init__(self, vocabulary: Vocabulary, *, keep: int = 256) -> None:
+    With a `store`, what was hard to find out about a schema is kept on disk too.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        *,
+        keep: int = 256,
+        limits: CompileLimits | None = None,
+        store: GrammarStore | None = None,
+    ) -> None:
         self._vocabulary = vocabulary
         self._keep = keep
+        self._limits = limits or CompileLimits()
+        self._store = store
         self._kept: OrderedDict[GrammarSpec, CompiledGrammar] = OrderedDict()
         self._lock = Lock()
 
@@ -64,61 +84,118 @@ class Compiler:
     def compile(self, spec: GrammarSpec) -> CompiledGrammar:
         """Compile `spec`, or take it from what was compiled before.
 
-        Raises GrammarError if it does not compile even with what llguidance does not implement left out.
+        What llguidance cannot enforce of a JSON Schema is left out and listed. Raises GrammarError for a text that
+        is not what its kind says, is too large, or that no value can match.
         """
         found = self.cached(spec)
         if found is not None:
             return found
-        made = self._build(spec)
+        size = len(spec.text.encode())
+        if size > self._limits.text_bytes:
+            raise GrammarError(f"a grammar of {size:,} bytes is over the limit of {self._limits.text_bytes:,}")
+        made = self._of_schema(spec) if spec.kind == "json_schema" else self._of_text(spec)
         with self._lock:
             self._kept[spec] = made
             while len(self._kept) > self._keep:
                 self._kept.popitem(last=False)
         return made
 
-    def _build(self, spec: GrammarSpec) -> CompiledGrammar:
+    def _of_text(self, spec: GrammarSpec) -> CompiledGrammar:
         prototype, problem = self._try(lark_of(spec))
-        relaxed = None
-        if problem and spec.kind == "json_schema":
-            relaxed = problem
-            prototype, problem = self._try(lark_of(spec, lenient=True))
         if problem:
             raise GrammarError(f"{spec.kind} grammar does not compile: {problem}")
-        return CompiledGrammar(
-            spec=spec, relaxed=relaxed, vocabulary=self._vocabulary, prototype=prototype
-        )
+        return self._made(spec, prototype, ())
+
+    def _of_schema(self, spec: GrammarSpec) -> CompiledGrammar:
+        if self._store is None:
+            return self._search(spec)[0]
+        key = recipe_key("llguidance", spec, self._vocabulary.digest)
+        known = self._store.get(key)
+        if known is not None:
+            prototype, problem = self._try(known.text)
+            if not problem:
+                return self._made(spec, prototype, known.relaxed)
+        started = time.monotonic()
+        made, lark = self._search(spec)
+        if time.monotonic() - started > _WORTH_STORING_S:
+            self._store.put(key, Recipe(text=lark, relaxed=made.relaxed))
+        return made
+
+    def _search(self, spec: GrammarSpec) -> tuple[CompiledGrammar, str]:
+        """The strongest form of the schema that compiles, and its Lark text."""
+        problem = "no form of it compiles"
+        for schema, relaxed in self._forms(parse_schema(spec.text)):
+            lark = _lark(spec, f"%json {_styled(schema)}")
+            prototype, problem = self._try(lark)
+            if not problem:
+                found = tuple(Relaxation(pointer="", what=text) for text in prototype.get_grammar_warnings())
+                return self._made(spec, prototype, relaxed + found), lark
+        raise GrammarError(f"json_schema grammar does not compile: {problem}")
+
+    def _forms(self, schema: Schema) -> Iterator[tuple[Schema, tuple[Relaxation, ...]]]:
+        started = time.monotonic()
+        prepared = prepare(schema, "llguidance")
+        yield prepared.schema, prepared.relaxed
+        prepared = prepare(schema, "llguidance", fault_of=self._pattern_fault)
+        yield prepared.schema, prepared.relaxed
+        for rung in RUNGS:
+            if rung is RUNGS[-1] or time.monotonic() - started < self._limits.compile_s:
+                yield rung.loosen(prepared.schema), (*prepared.relaxed, Relaxation(pointer="", what=rung.what))
+
+    def _pattern_fault(self, pattern: str) -> str:
+        if fault := pattern_fault(pattern):
+            return fault
+        _, problem = self._try(f"start: %json {_styled({'type': 'string', 'pattern': pattern})}")
+        return "something that llguidance does not take" if problem else ""
+
+    def _made(self, spec: GrammarSpec, prototype: LLMatcher, relaxed: tuple[Relaxation, ...]) -> CompiledGrammar:
+        return CompiledGrammar(spec=spec, relaxed=relaxed, vocabulary=self._vocabulary, prototype=prototype)
 
     def _try(self, lark: str) -> tuple[LLMatcher, str]:
-        matcher = LLMatcher(self._vocabulary.native, lark, log_level=0)
+        limits = LLParserLimits(
+            initial_lexer_fuel=self._limits.lexer_work,
+            step_lexer_fuel=self._limits.step_lexer_work,
+            step_max_items=self._limits.step_items,
+            max_grammar_size=self._limits.grammar_symbols,
+        )
+        matcher = LLMatcher(self._vocabulary.native, lark, log_level=0, limits=limits)
         return matcher, matcher.get_error() if matcher.is_error() else ""
 
 
-def lark_of(spec: GrammarSpec, *, lenient: bool = False) -> str:
+def lark_of(spec: GrammarSpec) -> str:
     """The Lark text, as llguidance reads it, of `lead + value + follow`.
 
-    `lenient` leaves out JSON Schema keywords that llguidance does not implement.
-    Raises GrammarError for a JSON Schema that is not JSON.
+    A JSON Schema is taken as it is, without what llguidance does not implement. Raises GrammarError for one that
+    is not JSON.
     """
     if spec.kind == "regex":
         # One terminal: as three, a value such as /.*/ would swallow what follows it.
         whole = f"{_escaped(spec.lead)}(?:{spec.text}){_escaped(spec.follow)}"
         return f"start: /{regex_to_lark(whole)}/"
-    value = f"%json {_styled(spec.text, lenient)}" if spec.kind == "json_schema" else f"%lark {{\n{spec.text}\n}}"
-    parts = [_literal(spec.lead), "value", _literal(spec.follow)]
-    return f"start: {' '.join(part for part in parts if part)}\nvalue: {value}\n"
+    if spec.kind == "json_schema":
+        return _lark(spec, f"%json {_styled(parse_schema(spec.text))}")
+    return _lark(spec, f"%lark {{\n{spec.text}\n}}")
 
 
-def _styled(text: str, lenient: bool) -> str:
+def parse_schema(text: str) -> Schema:
+    """The JSON Schema that a specification's text is; raises GrammarError when it is none."""
     try:
         schema = json.loads(text)
     except ValueError as error:
         raise GrammarError(f"the JSON Schema is not JSON: {error}") from error
-    style = {**_JSON_STYLE, "lenient": lenient}
-    if schema is True:
-        schema = {}
-    if not isinstance(schema, dict):
+    if schema is not True and not isinstance(schema, dict):
         raise GrammarError(f"a JSON Schema is an object or true, not {text[:80]!r}")
-    return json.dumps({**schema, "x-guidance": style})
+    return schema
+
+
+def _lark(spec: GrammarSpec, value: str) -> str:
+    parts = [_literal(spec.lead), "value", _literal(spec.follow)]
+    return f"start: {' '.join(part for part in parts if part)}\nvalue: {value}\n"
+
+
+def _styled(schema: Schema) -> str:
+    body = schema if isinstance(schema, dict) else {}
+    return json.dumps({**body, "x-guidance": {**_JSON_STYLE, "lenient": True}})
 
 
 def _literal(text: str) -> str:
@@ -126,9 +203,8 @@ def _literal(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """`text` as a regular expression that matches it and nothing else."""
-    return re.sub(r"[^\w\s]", lambda found: "\\" + found.group(), text, flags=re.ASCII) if text.isascii() else _by_char(text)
+    """`text` as a regular expression that matches it and nothing else.
 
-
-def _by_char(text: str) -> str:
-    return "".join(_escaped(char) if char.isascii() else char for char in text)
+    Only what the Rust regex syntax gives a meaning: an escape more, such as `\\<`, has a meaning of its own.
+    """
+    return re.sub(r"[\\.+*?()|\[\]{}^$#&~-]", r"\\\g<0>", text)

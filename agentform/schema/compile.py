@@ -197,9 +197,7 @@ class _Compiler:
         node = self._node(asked, spot.below(name))
         if node is None:
             return None
-        return Field(
-            name=name, node=node, required=required or always_written(node, self._default(asked, spot))
-        )
+        return Field(name=name, node=node, required=required or always_written(node, self._default(asked, spot)))
 
     def _default(self, schema: Schema, spot: _Spot) -> list[JsonValue]:
         settled = settle(schema, self._document, spot.refs).schema

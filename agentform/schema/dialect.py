@@ -47,9 +47,7 @@ def draft_of(schema: Schema) -> Draft:
     named = str(schema.get("$schema", "")) if isinstance(schema, dict) else ""
     if any(old in named for old in _UNSUPPORTED):
         raise UnsupportedSchema(f"{named} is not supported; draft 4 and later are", pointer="/$schema")
-    draft = _DRAFTS.get(
-        named.rstrip("#").replace("http://json-schema.org/draft/", "https://json-schema.org/draft/")
-    )
+    draft = _DRAFTS.get(named.rstrip("#").replace("http://json-schema.org/draft/", "https://json-schema.org/draft/"))
     possible: list[Draft] = [draft] if draft else _guesses(schema)
     for candidate in possible:
         if schema_fault(schema, candidate) is None:
@@ -85,9 +83,7 @@ def schema_fault(schema: Schema, draft: Draft) -> tuple[str, str] | None:
 
 def newer_than(draft: Draft) -> frozenset[str]:
     """Keywords that came after the draft, and that a schema of that draft therefore does not mean."""
-    return frozenset(
-        keyword for keyword, since in _SINCE.items() if _ORDER.index(since) > _ORDER.index(draft)
-    )
+    return frozenset(keyword for keyword, since in _SINCE.items() if _ORDER.index(since) > _ORDER.index(draft))
 
 
 def _guesses(schema: Schema) -> list[Draft]:
@@ -102,6 +98,4 @@ def _uses(schema: Any, keywords: Collection[str]) -> bool:
     if not isinstance(schema, dict):
         return False
     known: SchemaDict = schema
-    return any(key in keywords for key in known) or any(
-        _uses(item, keywords) for _, item in subschemas(known)
-    )
+    return any(key in keywords for key in known) or any(_uses(item, keywords) for _, item in subschemas(known))

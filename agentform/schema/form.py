@@ -12,9 +12,23 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from agentform.errors import Relaxation
 from agentform.messages import JsonValue
 
-__all__ = ["Choice", "Field", "Fixed", "Free", "Leaf", "Node", "Path", "Record", "Relaxation", "Union", "leaves", "pointer"]
+__all__ = [
+    "Choice",
+    "Field",
+    "Fixed",
+    "Free",
+    "Leaf",
+    "Node",
+    "Path",
+    "Record",
+    "Relaxation",
+    "Union",
+    "leaves",
+    "pointer",
+]
 
 Path: TypeAlias = tuple[str, ...]
 
@@ -87,14 +101,6 @@ class Union:
 
 Leaf: TypeAlias = Fixed | Choice | Free
 Node: TypeAlias = Fixed | Choice | Free | Record | Union
-
-
-@dataclass(frozen=True, kw_only=True)
-class Relaxation:
-    """Something the form does not enforce; validation does."""
-
-    pointer: str
-    what: str
 
 
 def pointer(path: Path) -> str:

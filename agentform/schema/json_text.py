@@ -37,9 +37,7 @@ def loads(text: str) -> JsonValue:
     and for an object that names a key twice.
     """
     try:
-        return json.loads(
-            text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_unique_keys
-        )
+        return json.loads(text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_unique_keys)
     except RecursionError:
         raise InvalidInput("not JSON: nested too deeply") from None
     except ValueError as error:

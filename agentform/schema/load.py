@@ -97,9 +97,7 @@ def _pydantic_schema(adapter: TypeAdapter[Any], titles: bool) -> SchemaDict:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             generator = _Generate if titles else _GenerateBare
-            schema: SchemaDict = adapter.json_schema(
-                mode="validation", by_alias=True, schema_generator=generator
-            )
+            schema: SchemaDict = adapter.json_schema(mode="validation", by_alias=True, schema_generator=generator)
     except UnsupportedSchema:
         raise
     except Exception as error:  # no JSON Schema, a forward reference that is undefined, a user's own hook

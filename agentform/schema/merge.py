@@ -10,9 +10,7 @@ from agentform.schema.values import distinct, identity
 
 __all__ = ["asked_of", "merge"]
 
-_GREATEST = frozenset(
-    ["minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties", "minContains"]
-)
+_GREATEST = frozenset(["minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties", "minContains"])
 _LEAST = frozenset(["maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties", "maxContains"])
 _OBJECT = ("properties", "patternProperties", "additionalProperties")
 
@@ -84,9 +82,7 @@ class _Merging:
 
 def _merged_objects(inner: SchemaDict, outer: SchemaDict) -> SchemaDict:
     names = list(dict.fromkeys([*outer.get("properties", {}), *inner.get("properties", {})]))
-    made: SchemaDict = {
-        "properties": {name: _both(asked_of(outer, name), asked_of(inner, name)) for name in names}
-    }
+    made: SchemaDict = {"properties": {name: _both(asked_of(outer, name), asked_of(inner, name)) for name in names}}
     if patterns := {**inner.get("patternProperties", {}), **outer.get("patternProperties", {})}:
         made["patternProperties"] = patterns
     if "additionalProperties" in inner or "additionalProperties" in outer:
@@ -99,9 +95,7 @@ def _merged_objects(inner: SchemaDict, outer: SchemaDict) -> SchemaDict:
 def asked_of(schema: SchemaDict, name: str) -> Schema:
     """What an object schema asks of the property, by name, by pattern or as an additional one."""
     parts = [schema["properties"][name]] if name in schema.get("properties", {}) else []
-    parts += [
-        item for pattern, item in schema.get("patternProperties", {}).items() if re.search(pattern, name)
-    ]
+    parts += [item for pattern, item in schema.get("patternProperties", {}).items() if re.search(pattern, name)]
     if not parts:
         return schema.get("additionalProperties", True)
     return parts[0] if len(parts) == 1 else {"allOf": parts}

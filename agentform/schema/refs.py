@@ -149,9 +149,7 @@ class _Closing:
     def _name(self, ref: str) -> str:
         if ref not in self._names:
             tokens = _tokens(ref[1:])
-            wanted = (
-                tokens[1] if len(tokens) == 2 and tokens[0] in ("$defs", "definitions") else "_".join(tokens)
-            )
+            wanted = tokens[1] if len(tokens) == 2 and tokens[0] in ("$defs", "definitions") else "_".join(tokens)
             plain = re.sub(r"[^A-Za-z0-9_.-]", "_", wanted) or "root"  # no character that a URI would escape
             self._names[ref] = _unused(plain, set(self._names.values()))
         return self._names[ref]

@@ -33,9 +33,7 @@ class Settled:
         return title if isinstance(title, str) else ""
 
 
-def settle(
-    schema: Schema, document: Document, refs: frozenset[str], chain: frozenset[str] = frozenset()
-) -> Settled:
+def settle(schema: Schema, document: Document, refs: frozenset[str], chain: frozenset[str] = frozenset()) -> Settled:
     """The schema with references followed and `allOf` folded in; annotations nearest to the place win.
 
     `refs` are those that places further up have followed, `chain` those followed for this very place. Raises

@@ -35,9 +35,7 @@ def is_record(schema: SchemaDict) -> bool:
     if schema.get("patternProperties") or schema.get("required") or schema.get("minProperties"):
         return False
     extra = schema.get("additionalProperties")
-    if (
-        "properties" in schema
-    ):  # nothing named and nothing said of the rest: the usual way to write "no arguments"
+    if "properties" in schema:  # nothing named and nothing said of the rest: the usual way to write "no arguments"
         return extra in (None, False)
     return extra is False and types_of(schema) == ["object"]
 

@@ -25,9 +25,7 @@ __all__ = ["bind_arguments", "load_signature", "parameters_of", "underlying"]
 _VARIADIC = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
 
 
-def load_signature(
-    fn: Callable[..., Any], *, name: str, description: str, descriptions: Mapping[str, str]
-) -> Target:
+def load_signature(fn: Callable[..., Any], *, name: str, description: str, descriptions: Mapping[str, str]) -> Target:
     """The target whose value is the function's arguments as an object that allows nothing else.
 
     `descriptions` holds a parameter's text by its name; a text inside `Annotated` goes before it. What the
@@ -90,9 +88,7 @@ def parameters_of(fn: Callable[..., Any]) -> dict[str, Parameter]:
     return {name: parameter for name, parameter in parameters.items() if name not in bound}
 
 
-def bind_arguments(
-    parameters: Mapping[str, Parameter], given: Mapping[str, Any]
-) -> tuple[list[Any], dict[str, Any]]:
+def bind_arguments(parameters: Mapping[str, Parameter], given: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     """Positional and keyword arguments that call the function with the values given by name."""
     by_place = [p for p in parameters.values() if p.kind is Parameter.POSITIONAL_ONLY]
     last = max((at for at, parameter in enumerate(by_place) if parameter.name in given), default=-1)
@@ -120,20 +116,12 @@ def _annotations(fn: Callable[..., Any], parameters: Mapping[str, Parameter]) ->
 def _resolved(fn: Callable[..., Any], name: str, annotation: Any) -> Any:
     inner = inspect.unwrap(underlying(fn))
     spaces: dict[str, Any] = getattr(inner, "__globals__", {})
-    closure = (
-        inspect.getclosurevars(inner).nonlocals
-        if inspect.isfunction(inner) or inspect.ismethod(inner)
-        else {}
-    )
+    closure = inspect.getclosurevars(inner).nonlocals if inspect.isfunction(inner) or inspect.ismethod(inner) else {}
     holder = types.SimpleNamespace(__annotations__={name: annotation})
     try:
-        return typing.get_type_hints(holder, globalns=spaces, localns=dict(closure), include_extras=True)[
-            name
-        ]
+        return typing.get_type_hints(holder, globalns=spaces, localns=dict(closure), include_extras=True)[name]
     except Exception as error:
-        raise UnsupportedSignature(
-            f"{_say(fn)}: the annotation of {name!r} cannot be resolved: {error}"
-        ) from error
+        raise UnsupportedSignature(f"{_say(fn)}: the annotation of {name!r} cannot be resolved: {error}") from error
 
 
 def _described(annotation: Any, documented: str) -> Any:

@@ -51,9 +51,7 @@ class SchemaValidator:
         """
         seen = [violation.pointer for violation in known]
         try:
-            errors = [
-                e for e in self._engine.iter_errors(plain(value)) if not (e.context and _around(e, seen))
-            ]
+            errors = [e for e in self._engine.iter_errors(plain(value)) if not (e.context and _around(e, seen))]
             found = _grouped(place for error in errors for place in _places(error))
         except (RecursionError, OverflowError) as error:
             return (Violation(pointer="", reason=f"cannot be validated: {type(error).__name__}: {error}"),)
@@ -127,8 +125,7 @@ def _grouped(found: Iterable[tuple[Path, str]]) -> tuple[Violation, ...]:
         if reason not in kept:
             kept.append(reason)
     return tuple(
-        Violation(pointer=pointer(path), reason=" or ".join(kept)[:_MAX_REASON_CHARS])
-        for path, kept in reasons.items()
+        Violation(pointer=pointer(path), reason=" or ".join(kept)[:_MAX_REASON_CHARS]) for path, kept in reasons.items()
     )
 
 
@@ -150,9 +147,7 @@ def _places(error: Any) -> Iterator[tuple[Path, str]]:
     path = _error_path(error)
     keys: list[str] = []
     if error.validator == "required" and isinstance(error.instance, Mapping):
-        keys = [
-            key for key in error.validator_value if key not in error.instance and repr(key) in error.message
-        ]
+        keys = [key for key in error.validator_value if key not in error.instance and repr(key) in error.message]
     elif error.validator == "additionalProperties" and error.validator_value is False:
         known = error.schema.get("properties", {})
         keys = [key for key in error.instance if key not in known and repr(key) in error.message]

@@ -92,12 +92,8 @@ def _integers(schema: SchemaDict) -> range | None:
     if any(isinstance(bound, float) and not math.isfinite(bound) for bound in bounds):
         return None
     lower, above, upper, below = bounds
-    lows = ([math.ceil(lower)] if lower is not None else []) + (
-        [math.floor(above) + 1] if above is not None else []
-    )
-    highs = ([math.floor(upper)] if upper is not None else []) + (
-        [math.ceil(below) - 1] if below is not None else []
-    )
+    lows = ([math.ceil(lower)] if lower is not None else []) + ([math.floor(above) + 1] if above is not None else [])
+    highs = ([math.floor(upper)] if upper is not None else []) + ([math.ceil(below) - 1] if below is not None else [])
     if not lows or not highs:
         return None
     step = schema.get("multipleOf", 1)

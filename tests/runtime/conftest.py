@@ -33,7 +33,9 @@ def make_engine(tiny):
 
     def make(*, positions: int = 4096, **options) -> TorchEngine:
         each = 3 * 2 * 2 * 8 * 4  # layers, key and value, kv heads, head dim, bytes
-        engine = TorchEngine(tiny.folder, dtype=torch.float32, kv_budget_bytes=positions * each, **{"num_threads": 1} | options)
+        engine = TorchEngine(
+            tiny.folder, dtype=torch.float32, kv_budget_bytes=positions * each, **{"num_threads": 1} | options
+        )
         made.append(engine)
         return engine
 
@@ -50,3 +52,12 @@ def engine(make_engine) -> TorchEngine:
 @pytest.fixture
 def gate(monkeypatch) -> Gate:
     return Gate(monkeypatch)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread():
+    """The tiny model's products are too small to share among threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

@@ -68,7 +68,7 @@ def test_pool_against_a_set(steps):
             given_back, kept = cut(runs, min(size, count(runs)))
             pool.free(given_back)
             held.extend([kept] if kept else [])
-        pool.check()
+        pool.integrity()
         owned = [p for runs in held for p in positions(runs)]
         assert len(owned) == len(set(owned))
         assert set(owned) | set(positions(pool.free_runs())) == set(range(40))

@@ -39,7 +39,7 @@ def test_double_computed_positions_are_freed():
     assert cache.statistics().resident_tokens == 3
     for lease in leases:
         cache.close(lease)
-    cache.check()
+    cache.integrity()
 
 
 def test_a_conversation_stays_in_one_run():
@@ -137,7 +137,7 @@ class ManyLeases(RuleBasedStateMachine):
 
     @invariant()
     def every_position_has_one_owner(self):
-        self.cache.check()
+        self.cache.integrity()
         own = [p for lease, _ in self.leases for p in positions(lease.own)]
         assert len(own) == len(set(own)) == self.cache.statistics().live_tokens
 

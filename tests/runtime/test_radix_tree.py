@@ -75,7 +75,7 @@ class TreeAgainstDictionary(RuleBasedStateMachine):
 
     @invariant()
     def consistent(self):
-        self.tree.check()
+        self.tree.integrity()
         assert self.tree.num_tokens == len(self.known)
         protected = {ids[:n] for ids in self.locked for n in range(1, len(ids) + 1)}
         assert self.tree.num_locked == len(protected)

@@ -46,9 +46,9 @@ async def complete(engine: Engine, prompt: Sequence[int], max_tokens: int = 16, 
 async def settled(engine: TorchEngine) -> None:
     """Wait until no request holds anything, then check who owns what."""
     with anyio.fail_after(10):
-        while engine.statistics().live_tokens or engine.worker_is_busy():
+        while engine.statistics().live_tokens or engine.worker_is_busy():  # noqa: ASYNC110 - a thread's state
             await anyio.sleep(0.002)
-    engine.check()
+    engine.integrity()
 
 
 class Gate:
@@ -83,5 +83,5 @@ class Gate:
     async def reached(self, num_steps: int) -> None:
         """Wait until that many steps were started."""
         with anyio.fail_after(10):
-            while len(self.steps) < num_steps:
+            while len(self.steps) < num_steps:  # noqa: ASYNC110 - a thread's state
                 await anyio.sleep(0.001)

@@ -18,7 +18,6 @@ _STRUCTURAL = 4
 
 def write_tiny_model(folder: Path, *, seed: int = 0, **changes: object) -> PreTrainedModel:
     """Write weights, config and tokenizer; returns the model with transformers' own eager attention, float32."""
-    write_tiny_tokenizer(folder)
     facts: dict[str, object] = {
         "vocab_size": len(TinyVocabulary.build().tokens) + _STRUCTURAL,
         "hidden_size": 48,
@@ -35,6 +34,7 @@ def write_tiny_model(folder: Path, *, seed: int = 0, **changes: object) -> PreTr
     torch.manual_seed(seed)
     model = LlamaForCausalLM(LlamaConfig(**(facts | changes))).eval()
     model.save_pretrained(folder)
+    write_tiny_tokenizer(folder)  # last: its generation_config.json names both ids that end a turn
     return model
 
 

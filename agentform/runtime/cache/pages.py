@@ -54,7 +54,7 @@ class PagePool:
         for run in runs:
             self._release(run)
 
-    def check(self) -> None:
+    def integrity(self) -> None:
         """Assert the invariants stated on the class."""
         previous = -1
         for start, stop in self._free:

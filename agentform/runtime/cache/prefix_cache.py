@@ -79,9 +79,7 @@ class PrefixCache:
         self._reserved += need
         miss = self._miss(ids, match, usable)
         self._count(ids, match, miss)
-        return Lease(
-            node=match.node, shared=match.runs, num_cached=match.num_tokens, reserved=need, miss=miss
-        )
+        return Lease(node=match.node, shared=match.runs, num_cached=match.num_tokens, reserved=need, miss=miss)
 
     def reserve(self, lease: Lease, num: int) -> bool:
         """Promise `num` positions more, if they can be had without waiting."""
@@ -154,10 +152,10 @@ class PrefixCache:
             budget_bytes=self._budget_bytes,
         )
 
-    def check(self) -> None:
+    def integrity(self) -> None:
         """Assert that every position has exactly one owner."""
-        self._pool.check()
-        self._tree.check()
+        self._pool.integrity()
+        self._tree.integrity()
         held = self._pool.num_free + self._tree.num_tokens + self._live
         assert held == self.capacity, f"{held} positions have an owner, {self.capacity} exist"
         assert self._reserved >= 0, "reservations are off"

@@ -131,7 +131,7 @@ class RadixTree:
             yield node
             stack.extend(node.children.values())
 
-    def check(self) -> None:
+    def integrity(self) -> None:
         """Assert the tree's invariants."""
         seen: set[int] = set()
         for node in self.nodes():

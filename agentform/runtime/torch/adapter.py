@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging
 
@@ -47,19 +47,19 @@ def load_model(folder: Path, *, dtype: torch.dtype, device: torch.device) -> Pre
     AttentionInterface.register(_NAME, _attention)
     try:
         with _no_progress_bar():
-            model = AutoModelForCausalLM.from_pretrained(
-                folder, config=config, dtype=dtype, attn_implementation=_NAME
-            )
+            model = AutoModelForCausalLM.from_pretrained(folder, config=config, dtype=dtype, attn_implementation=_NAME)
     except ValueError as error:
         raise EngineError(f"transformers cannot load {config.model_type!r} from {folder}: {error}") from error
-    return model.to(device).eval()
+    nn.Module.to(model, device)  # in place
+    return model.eval()
 
 
 def prepare(model: PreTrainedModel) -> PreTrainedModel:
-    """Make an already loaded model attend through agentform; it must not be used by others meanwhile."""
+    """Make a loaded model attend through agentform; it must not be used elsewhere from now on."""
     _refuse_unsupported(model.config)
     AttentionInterface.register(_NAME, _attention)
-    model.set_attn_implementation(_NAME)
+    if model.config._attn_implementation != _NAME:
+        model.set_attn_implementation(_NAME)
     return model.eval()
 
 
@@ -112,7 +112,7 @@ class _Probe:
 
 
 def _attention(
-    module: torch.nn.Module,
+    module: nn.Module,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -151,12 +151,8 @@ def _refuse_unsupported(config: Any) -> None:
     text = config.get_text_config()
     kinds = {kind for kind in getattr(text, "layer_types", None) or () if kind != "full_attention"}
     if kinds:
-        raise EngineError(
-            f"{config.model_type!r} has layers of kind {sorted(kinds)}, which are not supported yet"
-        )
+        raise EngineError(f"{config.model_type!r} has layers of kind {sorted(kinds)}, which are not supported yet")
     if getattr(text, "sliding_window", None) and getattr(text, "use_sliding_window", True):
         raise EngineError(f"{config.model_type!r} uses a sliding window, which is not supported yet")
     if getattr(config, "is_encoder_decoder", False):
-        raise EngineError(
-            f"{config.model_type!r} is an encoder-decoder model; a causal language model is needed"
-        )
+        raise EngineError(f"{config.model_type!r} is an encoder-decoder model; a causal language model is needed")

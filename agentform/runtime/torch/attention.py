@@ -58,9 +58,7 @@ def _attend_one(query: Tensor, keys: Tensor, values: Tensor, scale: float, out: 
     out.copy_(attended.view(1, -1, values.shape[-1]))
 
 
-def _attend_fused(
-    query: Tensor, keys: Tensor, values: Tensor, mask: Tensor, scale: float, out: Tensor
-) -> None:
+def _attend_fused(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor, scale: float, out: Tensor) -> None:
     """Many tokens; query `[kv_heads, group, tokens, dim]`."""
     kv_heads, group, tokens, _ = query.shape
     shape = (kv_heads, group, keys.shape[1], -1)
@@ -71,9 +69,7 @@ def _attend_fused(
     out.copy_(attended.flatten(0, 1).transpose(0, 1))
 
 
-def _attend_in_blocks(
-    query: Tensor, keys: Tensor, values: Tensor, mask: Tensor, scale: float, out: Tensor
-) -> None:
+def _attend_in_blocks(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor, scale: float, out: Tensor) -> None:
     """Many tokens; query `[kv_heads, group, tokens, dim]`.
 
     The block of queries `[start, stop)` sees keys `[0, before + stop)`; the mask covers the last `stop` of them.

@@ -7,6 +7,7 @@ import weakref
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from types import TracebackType
+from typing import cast
 
 import anyio.to_thread
 import torch
@@ -17,7 +18,7 @@ from agentform.grammar.spec import GrammarSpec
 from agentform.grammar.vocabulary import Vocabulary
 from agentform.runtime.cache.prefix_cache import PrefixCache
 from agentform.runtime.cache.statistics import CacheStatistics
-from agentform.runtime.engine import Chunk, GenerateRequest, ModelInfo, ScoreRequest, ScoreResult
+from agentform.runtime.engine import Chunk, GenerateRequest, ModelInfo, ScoreRequest, ScoreResult, Tokenizer
 from agentform.runtime.torch.budget import default_budget_bytes
 from agentform.runtime.torch.generate_job import GenerateJob
 from agentform.runtime.torch.job import Job
@@ -27,7 +28,6 @@ from agentform.runtime.torch.model_runner import ModelRunner
 from agentform.runtime.torch.sampling import Sampler
 from agentform.runtime.torch.scheduler import Scheduler
 from agentform.runtime.torch.score_job import ScoreJob
-from agentform.runtime.torch.tokenizer import HFTokenizer
 from agentform.runtime.torch.worker import Worker
 
 __all__ = ["TorchEngine"]
@@ -45,7 +45,7 @@ class TorchEngine:
         *,
         name: str | None = None,
         dtype: torch.dtype | None = None,
-        device: torch.device | str = "cpu",
+        device: torch.device | str | None = None,
         kv_budget_bytes: int | None = None,
         max_batch_tokens: int = 512,
         num_threads: int | None = None,
@@ -53,14 +53,14 @@ class TorchEngine:
         """Load a model folder, or take a loaded model (then `name`, `dtype` and `device` are its own).
 
         `name` is what `info` shows, by default the folder's. `dtype` is by default bfloat16 where the device
-        computes in it, else float32.
+        computes in it, else float32; `device` CUDA where there is one, else the CPU.
         `kv_budget_bytes` is by default 1 GiB, or a quarter of the free memory if that is less.
         `max_batch_tokens` bounds the prompt and branch tokens of one step.
         Raises EngineError (CacheBudgetExceeded, WeightsCorrupt, ...) if the model cannot be served.
         """
         if not isinstance(model, LoadedModel):
             folder = Path(model)
-            model = load(folder, name=name or folder.name, dtype=dtype, device=torch.device(device))
+            model = load(folder, name=name or folder.name, dtype=dtype, device=_device(device))
         if max_batch_tokens < 1:
             raise InvalidRequest("max_batch_tokens must be at least 1")
         budget = default_budget_bytes(model.model.device) if kv_budget_bytes is None else kv_budget_bytes
@@ -87,9 +87,9 @@ class TorchEngine:
         return self._info
 
     @property
-    def tokenizer(self) -> HFTokenizer:
+    def tokenizer(self) -> Tokenizer:
         """The model's tokenizer."""
-        return self._tokenizer
+        return cast("Tokenizer", self._tokenizer)  # its cached properties are properties, to all but the type checker
 
     async def generate(self, request: GenerateRequest) -> AsyncGenerator[Chunk, None]:
         """See `Engine.generate`."""
@@ -129,9 +129,9 @@ class TorchEngine:
         """A snapshot of the prefix cache's counters."""
         return self._cache.statistics()
 
-    def check(self) -> None:
+    def integrity(self) -> None:
         """Assert that every KV position has exactly one owner; for tests and debugging."""
-        self._worker.call(self._cache.check)
+        self._worker.call(self._cache.integrity)
 
     def worker_is_busy(self) -> bool:
         """Whether any request is queued or running; for tests and debugging."""
@@ -191,9 +191,7 @@ class TorchEngine:
     def _compile(self, spec: GrammarSpec) -> CompiledGrammar:
         if self._compiler is None:
             size = min(self._info.vocabulary_size, self._tokenizer.vocabulary_size)
-            vocabulary = Vocabulary(
-                self._tokenizer.tokenizer_json, size=size, eos_ids=self._tokenizer.eos_ids
-            )
+            vocabulary = Vocabulary(self._tokenizer.tokenizer_json, size=size, eos_ids=self._tokenizer.eos_ids)
             self._compiler = Compiler(vocabulary)
         return self._compiler.compile(spec)
 
@@ -204,9 +202,7 @@ class TorchEngine:
         if request.sampling.temperature < 0 or not 0 < request.sampling.top_p <= 1:
             raise InvalidRequest(f"temperature must be at least 0 and top_p in (0, 1]: {request.sampling}")
         if len(request.prompt_ids) >= self._info.context_tokens:
-            raise ContextOverflow(
-                prompt_tokens=len(request.prompt_ids), context_tokens=self._info.context_tokens
-            )
+            raise ContextOverflow(prompt_tokens=len(request.prompt_ids), context_tokens=self._info.context_tokens)
 
     def _check_score(self, request: ScoreRequest) -> None:
         self._check_ids(request.prompt_ids, "prompt")
@@ -228,6 +224,10 @@ class TorchEngine:
             raise InvalidRequest(f"empty {what}")
         if min(ids) < 0 or max(ids) >= self._info.vocabulary_size:
             raise InvalidRequest(f"{what} has token ids outside [0, {self._info.vocabulary_size})")
+
+
+def _device(asked: torch.device | str | None) -> torch.device:
+    return torch.device(asked or ("cuda" if torch.cuda.is_available() else "cpu"))
 
 
 def _deadline(started: float, seconds: float | None) -> float | None:

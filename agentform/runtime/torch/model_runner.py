@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from agentform.runtime.torch.adapter import forward, probe_layers
+from agentform.runtime.torch.adapter import forward, prepare, probe_layers
 from agentform.runtime.torch.budget import positions_in
 from agentform.runtime.torch.kv_pool import KVPool
 from agentform.runtime.torch.step import Segment, Step
@@ -21,7 +21,7 @@ class ModelRunner:
 
     def __init__(self, model: PreTrainedModel, *, kv_budget_bytes: int) -> None:
         """Raises EngineError for a model that cannot be served, CacheBudgetExceeded for too small a budget."""
-        self._model = model
+        self._model = prepare(model)
         self.device = model.device
         self.dtype = model.dtype
         layers = probe_layers(model)

@@ -54,11 +54,7 @@ def can_pack() -> bool:
 
 
 def _fits(module: nn.Module) -> bool:
-    return (
-        type(module) is nn.Linear
-        and module.weight.dtype == torch.bfloat16
-        and module.weight.device.type == "cpu"
-    )
+    return type(module) is nn.Linear and module.weight.dtype == torch.bfloat16 and module.weight.device.type == "cpu"
 
 
 def _pack(weight: Tensor) -> Tensor:

@@ -59,11 +59,11 @@ class Scheduler:
             self._run(planned)
         self._drop_done()
 
-    def fail_all(self, error: BaseException) -> None:
-        """End every request with `error`, whatever state they are in."""
+    def fail_all(self, make_error: Callable[[], BaseException]) -> None:
+        """End every request, each with an error of its own, whatever state they are in."""
         for job in (*self._running, *self._queue):
             with contextlib.suppress(Exception):
-                job.fail(error)
+                job.fail(make_error())
         self._running.clear()
         self._queue.clear()
 

@@ -80,9 +80,7 @@ class ScoreJob(Job):
         self._finish(self._result())
         return True
 
-    def _segment(
-        self, before: int, rest: tuple[int, ...], tree: TokenTree | None, ends_prompt: bool
-    ) -> Segment:
+    def _segment(self, before: int, rest: tuple[int, ...], tree: TokenTree | None, ends_prompt: bool) -> Segment:
         self.cache.grow(self.lease, len(rest))
         self._reading = [()] if rest and ends_prompt and self._reads_prompt else []
         rows = [len(rest) - 1] if self._reading else []

@@ -43,9 +43,7 @@ class Segment:
 class Step:
     """Tensors of one step, built once and read by every layer; the model calls `attend` per layer."""
 
-    def __init__(
-        self, segments: Sequence[Segment], pool: KVPool, *, dtype: torch.dtype, device: torch.device
-    ) -> None:
+    def __init__(self, segments: Sequence[Segment], pool: KVPool, *, dtype: torch.dtype, device: torch.device) -> None:
         self._pool = pool
         self.num_tokens = sum(len(s.token_ids) for s in segments)
         self.input_ids = _row([t for s in segments for t in s.token_ids], device)
@@ -64,9 +62,7 @@ class Step:
         out = query.new_empty(1, self.num_tokens, query.shape[1], value.shape[-1])
         for span in self._spans:
             keys, values = self._pool.read(layer, span.runs)
-            attend(
-                query[0, :, span.start : span.stop], keys, values, span, scale, out[0, span.start : span.stop]
-            )
+            attend(query[0, :, span.start : span.stop], keys, values, span, scale, out[0, span.start : span.stop])
         return out
 
 
@@ -103,9 +99,7 @@ def _spans(segments: Sequence[Segment], dtype: torch.dtype, device: torch.device
     spans, start = [], 0
     for segment in segments:
         size = len(segment.token_ids)
-        assert count(segment.runs) == segment.num_before + size, (
-            "a segment whose positions do not fit its tokens"
-        )
+        assert count(segment.runs) == segment.num_before + size, "a segment whose positions do not fit its tokens"
         mask = _additive(_mask(segment), dtype, device) if size > 1 else None
         spans.append(Span(start=start, stop=start + size, runs=segment.runs, mask=mask))
         start += size

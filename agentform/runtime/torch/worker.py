@@ -71,7 +71,7 @@ class Worker:
     def _send(self, command: Callable[[], None]) -> None:
         with self._lock:
             if self._closed is not None:
-                raise EngineClosed(*self._closed.args) from self._closed.__cause__
+                raise _copy(self._closed)
             self._commands.put(command)
 
     def _stop(self) -> None:
@@ -106,4 +106,11 @@ class Worker:
         while not self._commands.empty():
             with contextlib.suppress(Exception):  # a broken scheduler must not leave a caller waiting
                 self._commands.get_nowait()()
-        self._scheduler.fail_all(reason)
+        self._scheduler.fail_all(lambda: _copy(reason))
+
+
+def _copy(error: EngineClosed) -> EngineClosed:
+    """Each caller raises an instance of its own: a traceback belongs to one."""
+    copied = EngineClosed(*error.args)
+    copied.__cause__ = error.__cause__
+    return copied

@@ -1,0 +1,80 @@
+"""The command line: `agentform demo | models | plan`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from agentform.errors import AgentformError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    help="Tool calls that are chosen, not written.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+models_app = typer.Typer(help="The models that agentform knows by name.", no_args_is_help=True)
+app.add_typer(models_app, name="models")
+
+
+def main() -> None:
+    """Run the command line; errors that a user can act on are one line on stderr and exit status 1."""
+    try:
+        app()
+    except AgentformError as error:
+        Console(stderr=True).print(Text(f"{type(error).__name__}: {error}", style="red"), soft_wrap=True)
+        sys.exit(1)
+
+
+@app.command()
+def demo(
+    input: Annotated[
+        Path | None, typer.Option("--input", help="Messages: one per line, an empty line between customers.")
+    ] = None,
+    model: Annotated[str, typer.Option(help="A catalogue name, a model folder or a hub id.")] = "smollm2-135m",
+) -> None:
+    """Run the support desk on a real model and show how every argument was decided."""
+    import anyio
+
+    from agentform.demo.run import run_demo
+    from agentform.demo.script import default_script
+
+    console = Console()
+    anyio.run(lambda: run_demo(input or default_script(), model=model, console=console))
+
+
+@models_app.command("list")
+def list_models() -> None:
+    """Show the models of the catalogue, and whether their weights are here."""
+    from agentform.runtime.catalogue import CATALOGUE
+    from agentform.runtime.torch.weights import is_ready
+
+    for name, entry in CATALOGUE.items():
+        state = "ready" if is_ready(entry) else f"not fetched; run: agentform models fetch {name}"
+        typer.echo(f"{name}\t{entry.title}\t{state}")
+
+
+@models_app.command("fetch")
+def fetch_model(name: Annotated[str, typer.Argument(help="A catalogue name or a hub id.")]) -> None:
+    """Download a model, check its digest and convert it once."""
+    from agentform.runtime.torch.weights import resolve_model
+
+    typer.echo(f"{name}: {resolve_model(name)}")
+
+
+@app.command()
+def plan(
+    target: Annotated[str, typer.Argument(help="`module:attribute`, or a JSON Schema file.")],
+    lenient: Annotated[bool, typer.Option(help="List unknown schema keywords instead of refusing them.")] = False,
+) -> None:
+    """Show how each leaf of a tool, model or schema will be filled, and why."""
+    from agentform.plan import load_target, show_plan
+
+    show_plan(Console(), load_target(target, lenient=lenient))

@@ -1,0 +1,1 @@
+"""The demonstration that `agentform demo` runs."""

@@ -1,0 +1,93 @@
+"""What the demonstration prints: a turn's reasoning, how its call was decided, the tool's result, and the costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from agentform.messages import (
+    AnswerDelta,
+    CallReady,
+    ChoiceMade,
+    Event,
+    Evidence,
+    ReasoningDelta,
+    ToolCall,
+    ToolFinished,
+    ToolStarted,
+    Usage,
+)
+from agentform.schema.json_text import dumps
+
+__all__ = ["Cost", "cost_table", "show_event"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What one message cost."""
+
+    message: str
+    usage: Usage
+    seconds: float
+
+
+def show_event(console: Console, event: Event) -> None:
+    """Print one event of a run."""
+    match event:
+        case ReasoningDelta() | AnswerDelta():
+            console.print(Text(event.text), end="", style="italic" if isinstance(event, ReasoningDelta) else "green")
+        case ChoiceMade():
+            console.print()
+            console.print(Text(f"→ {_decision(event.decision)}", style="bold"))
+        case CallReady():
+            console.print(_evidence_table(event.call))
+        case ToolStarted():
+            pass
+        case ToolFinished():
+            console.print(Text(f"← {event.result.content}", style="red" if event.result.is_error else "cyan"))
+
+
+def _decision(decision: Evidence) -> str:
+    step = "answer" if decision.value is None else f"call {decision.value}"
+    return (
+        f"{step}  ({decision.how}{_number(', p', decision.probability)}{_number(', legal mass', decision.legal_mass)})"
+    )
+
+
+def _number(label: str, value: float | None) -> str:
+    return "" if value is None else f"{label} {value:.2g}"
+
+
+def _evidence_table(call: ToolCall) -> Table:
+    table = Table("argument", "value", "how", "p", "p raw", "legal mass", "else", box=None, padding=(0, 2, 0, 0))
+    for item in call.evidence:
+        others = ", ".join(f"{dumps(other.value)} {other.probability:.2f}" for other in item.alternatives)
+        numbers = (item.probability, item.raw_probability, item.legal_mass)
+        shown = ["" if number is None else f"{number:.3f}" for number in numbers]
+        table.add_row(Text(item.pointer), Text(dumps(item.value)), item.how, *shown, Text(others))
+    return table
+
+
+def cost_table(costs: list[Cost], *, load_s: float) -> Table:
+    """Tokens and seconds per message and in all; unknown counts are shown as `?`."""
+    table = Table("message", title="What it cost", caption=f"The model loaded in {load_s:.1f} s.")
+    for column in ("computed", "from cache", "completion", "reasoning", "seconds"):
+        table.add_column(column, justify="right")
+    for cost in costs:
+        table.add_row(Text(_shortened(cost.message)), *_counts(cost.usage), f"{cost.seconds:.2f}")
+    total = sum((cost.usage for cost in costs), Usage())
+    table.add_section()
+    table.add_row("all", *_counts(total), f"{sum(cost.seconds for cost in costs):.2f}")
+    return table
+
+
+def _counts(usage: Usage) -> tuple[str, ...]:
+    counts = (usage.computed_tokens, usage.cached_tokens, usage.completion_tokens, usage.reasoning_tokens)
+    return tuple("?" if count is None else f"{count:,}" for count in counts)
+
+
+def _shortened(text: str, width: int = 44) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"

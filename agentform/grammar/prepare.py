@@ -1,0 +1,136 @@
+"""A JSON Schema in the words that a grammar engine understands, and what it loses on the way."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agentform.errors import Relaxation
+from agentform.grammar.keywords import ANNOTATIONS, FORMATS, KEYWORDS, VALIDATED, Dialect
+from agentform.grammar.walk import Schema, SchemaDict, escaped, map_subschemas
+
+__all__ = ["Prepared", "grammar_relaxations", "pattern_fault", "prepare"]
+
+_LOOKAROUND = re.compile(r"\(\?<?[=!]")
+_BACKREFERENCE = re.compile(r"\\[1-9]|\\k<|\(\?P=")
+_BOUNDARY = re.compile(r"\\[bB]")
+
+_BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
+_COUNTS = frozenset({"minProperties", "maxProperties"})
+_EXACT = 2**53
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A schema that an engine takes, and what was taken out of it for that."""
+
+    schema: Schema
+    relaxed: tuple[Relaxation, ...]
+
+
+def grammar_relaxations(schema: Mapping[str, Any] | bool, dialect: Dialect = "llguidance") -> tuple[Relaxation, ...]:
+    """What a grammar made from the schema does not enforce, by the engine's keyword table.
+
+    A compiled grammar's own list may be longer: an engine can find more when it sees the whole.
+    """
+    return prepare(schema if isinstance(schema, bool) else dict(schema), dialect).relaxed
+
+
+def prepare(schema: Schema, dialect: Dialect, *, fault_of: Callable[[str], str] | None = None) -> Prepared:
+    """The schema without annotations and without what the engine does not enforce.
+
+    `fault_of` says why a regular expression cannot be used, or `""`; by default `pattern_fault` does.
+    """
+    preparing = _Preparing(dialect, fault_of or pattern_fault)
+    made = preparing.schema(schema, "")
+    return Prepared(schema=made, relaxed=tuple(preparing.relaxed))
+
+
+def pattern_fault(pattern: str) -> str:
+    """Why no grammar engine takes the regular expression, as far as its text tells; `""` when it may."""
+    text = pattern.replace("\\\\", "")  # an escaped backslash escapes nothing after it
+    if _LOOKAROUND.search(text):
+        return "lookaround"
+    if _BACKREFERENCE.search(text):
+        return "a backreference"
+    return "a word boundary" if _BOUNDARY.search(text) else ""
+
+
+class _Preparing:
+    def __init__(self, dialect: Dialect, fault_of: Callable[[str], str]) -> None:
+        self._dialect: Dialect = dialect
+        self._fault_of = fault_of
+        self.relaxed: list[Relaxation] = []
+
+    def schema(self, schema: Schema, at: str) -> Schema:
+        if isinstance(schema, bool):
+            return schema
+        kept = {keyword: value for keyword, value in schema.items() if self._keeps(keyword, value, at)}
+        if "patternProperties" in kept:
+            self._drop_patterns(kept, at)
+        self._drop_counts(kept, at)
+        self._weaken_bounds(kept, at)
+        return map_subschemas(kept, lambda item, step: self.schema(item, at + step))
+
+    def _keeps(self, keyword: str, value: Any, at: str) -> bool:
+        if keyword in ANNOTATIONS or keyword.startswith("x-"):
+            return False
+        reason = self._reason(keyword, value)
+        if reason and not _says_nothing(keyword, value):
+            self._relax(f"{at}/{escaped(keyword)}", f"{keyword}: {reason}")
+        return not reason
+
+    def _reason(self, keyword: str, value: Any) -> str:
+        """Why the keyword is taken out; `""` when it stays."""
+        row = KEYWORDS.get(keyword)
+        if row is None:
+            return "unknown to grammars, ignored"
+        if row.level(self._dialect) == VALIDATED:
+            return "left to validation"
+        if keyword == "format" and value not in FORMATS[self._dialect]:
+            return f"{value!r} is left to validation"
+        if keyword == "pattern" and (fault := self._fault_of(str(value))):
+            return f"it has {fault}, left to validation"
+        return ""
+
+    def _drop_patterns(self, schema: SchemaDict, at: str) -> None:
+        faults = {pattern: self._fault_of(pattern) for pattern in schema["patternProperties"]}
+        if not any(faults.values()):
+            return
+        kept = {key: item for key, item in schema["patternProperties"].items() if not faults[key]}
+        schema["patternProperties"] = kept
+        schema.pop("additionalProperties", None)  # it would now forbid what the dropped patterns allowed
+        for pattern, fault in faults.items():
+            if fault:
+                where = f"{at}/patternProperties/{escaped(pattern)}"
+                self._relax(where, f"patternProperties: the pattern has {fault}, left to validation")
+
+    def _drop_counts(self, schema: SchemaDict, at: str) -> None:
+        """llguidance counts additional keys only, so counts are wrong where a declared key may be left out."""
+        if self._dialect != "llguidance" or set(schema.get("properties", ())) <= set(schema.get("required", ())):
+            return
+        closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
+        for keyword in _COUNTS & schema.keys():
+            if not (keyword == "minProperties" and schema[keyword] <= 1 and closed):
+                del schema[keyword]
+                self._relax(f"{at}/{keyword}", f"{keyword}: left to validation, since keys may be left out")
+
+    def _weaken_bounds(self, schema: SchemaDict, at: str) -> None:
+        """Engines hold bounds as floats: beyond 2**53 those are not exact, and would refuse what is legal."""
+        for keyword in _BOUNDS & schema.keys():
+            bound = schema[keyword]
+            if abs(bound) <= _EXACT:
+                continue
+            del schema[keyword]
+            self._relax(f"{at}/{keyword}", f"{keyword}: {bound} is left to validation, numbers are exact up to 2**53")
+            if (bound > 0) == ("inimum" in keyword):  # the nearest exact bound still holds
+                schema["minimum" if bound > 0 else "maximum"] = _EXACT if bound > 0 else -_EXACT
+
+    def _relax(self, at: str, what: str) -> None:
+        self.relaxed.append(Relaxation(pointer=at, what=what))
+
+
+def _says_nothing(keyword: str, value: Any) -> bool:
+    return (keyword == "uniqueItems" and value is False) or (keyword.startswith("unevaluated") and value is True)

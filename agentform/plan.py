@@ -1,0 +1,130 @@
+"""`agentform plan`: how each leaf of a schema will be filled, and why."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from agentform.errors import AgentformError, InvalidInput
+from agentform.schema.form import Choice, Fixed, Free, Node, Record, Union, pointer
+from agentform.schema.json_text import dumps
+from agentform.schema.load import Target, load
+from agentform.tools import Tool, tool
+
+__all__ = ["load_target", "show_plan"]
+
+_SHOWN_OPTIONS = 6
+
+
+def load_target(source: str, *, lenient: bool = False) -> Target:
+    """The target named by `module:attribute` (a tool, function, model or type) or by a JSON Schema file.
+
+    Raises:
+        InvalidInput: there is no such module, attribute or file, or the file is not JSON.
+        SchemaError: what is there cannot be compiled.
+    """
+    module, separator, attribute = source.partition(":")
+    if separator and not Path(source).exists():
+        return _from_python(module, attribute, lenient)
+    return _from_file(Path(source), lenient)
+
+
+def _from_file(file: Path, lenient: bool) -> Target:
+    try:
+        schema = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        wanted = "give module:attribute or a JSON Schema file"
+        raise InvalidInput(f"cannot read {file}: {error.strerror}; {wanted}") from error
+    except ValueError as error:
+        raise InvalidInput(f"{file} is not JSON: {error}") from error
+    return load(schema, name=file.stem, lenient=lenient)
+
+
+def _from_python(module: str, attribute: str, lenient: bool) -> Target:
+    found = _attribute(module, attribute)
+    if isinstance(found, Tool):
+        return found.target
+    if isinstance(found, type) or not callable(found):
+        return load(found, lenient=lenient)
+    return tool(found).target
+
+
+def _attribute(module: str, attribute: str) -> Any:
+    # As with `python -m`, modules of the working directory count.
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        found: Any = importlib.import_module(module)
+        for name in attribute.split("."):
+            found = getattr(found, name)
+    except AgentformError:
+        raise
+    except AttributeError as error:
+        raise InvalidInput(f"{module} has no attribute {attribute!r}") from error
+    except ImportError as error:
+        raise InvalidInput(f"cannot import {module!r}: {error}") from error
+    return found
+
+
+def show_plan(console: Console, target: Target) -> None:
+    """Print one row per leaf, and what is left to validation."""
+    table = Table("leaf", "filled", "why", "options or value", title=target.name, caption=_summary(target.form.root))
+    _add_rows(table, target.form.root, condition="")
+    console.print(table)
+    for item in target.form.relaxed:
+        console.print(Text(f"left to validation: {item.pointer or '(whole)'}: {item.what}"))
+
+
+def _add_rows(table: Table, node: Node, condition: str) -> None:
+    place = (pointer(node.path) or "(whole)") + condition
+    match node:
+        case Fixed():
+            table.add_row(Text(place), "fixed", Text(node.why), Text(dumps(node.value)))
+        case Choice():
+            table.add_row(Text(place), "choice", Text(node.why), Text(_options(node)))
+        case Free():
+            table.add_row(Text(place), "free", Text(node.why), "")
+        case Record():
+            for field in node.fields:
+                _add_rows(table, field.node, condition if field.required else f"{condition} (optional)")
+        case Union():
+            table.add_row(Text(place), "choice of arm", Text(node.why), Text(" | ".join(node.labels)))
+            for arm, label in zip(node.arms, node.labels, strict=True):
+                _add_rows(table, arm, f"{condition} if {label}")
+
+
+def _options(node: Choice) -> str:
+    shown = [dumps(option) for option in node.options[:_SHOWN_OPTIONS]]
+    more = len(node.options) - len(shown)
+    return " | ".join(shown) + (f" | … {more} more" if more else "")
+
+
+def _summary(root: Node) -> str:
+    counts = {"fixed": 0, "choice": 0, "free": 0}
+    _count(root, counts)
+    return f"{counts['fixed']} fixed, {counts['choice']} scored, {counts['free']} generated"
+
+
+def _count(node: Node, counts: dict[str, int]) -> None:
+    match node:
+        case Fixed():
+            counts["fixed"] += 1
+        case Choice():
+            counts["choice"] += 1
+        case Free():
+            counts["free"] += 1
+        case Record():
+            for field in node.fields:
+                counts["choice"] += not field.required
+                _count(field.node, counts)
+        case Union():
+            counts["choice"] += 1
+            for arm in node.arms:
+                _count(arm, counts)

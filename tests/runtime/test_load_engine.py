@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from contextlib import closing
+
+import anyio
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from agentform.errors import EngineError, MissingDependency, ModelNotFound
+from agentform.runtime.load import load_engine
+from agentform.runtime.torch.adapter import load_model, probe_layers
+from agentform.runtime.torch.budget import default_budget_bytes
+from agentform.runtime.torch.engine import TorchEngine
+from agentform.runtime.torch.kv_pool import LayerShape
+from agentform.runtime.torch.loaded_model import LoadedModel, digest_of
+from agentform.runtime.torch.tokenizer import HFTokenizer
+from tests.support.engines import complete
+from tests.support.tiny_model import greedy
+
+CPU = torch.device("cpu")
+
+
+def rewrite(source, target, **changes):
+    """A copy of a model folder with changes to config.json."""
+    target.mkdir()
+    for file in source.iterdir():
+        (target / file.name).write_bytes(file.read_bytes())
+    config = json.loads((source / "config.json").read_text())
+    (target / "config.json").write_text(json.dumps(config | changes))
+    return target
+
+
+def test_a_folder_becomes_an_engine(tiny):
+    engine = load_engine(str(tiny.folder), kv_budget_bytes=1 << 20)
+    assert engine.info.name == str(tiny.folder)
+    assert engine.info.vocabulary_size == tiny.reference.config.vocab_size
+    assert engine.statistics().budget_bytes == 1 << 20
+    engine.close()
+
+
+def test_an_unknown_name_is_not_found():
+    with pytest.raises(ModelNotFound):
+        load_engine("no-such-model")
+
+
+def test_sglang_is_refused_by_name():
+    with pytest.raises(MissingDependency, match="SGLang"):
+        load_engine("sglang:Qwen/Qwen3-0.6B")
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"layer_types": ["full_attention", "sliding_attention", "full_attention"]}, "sliding_attention"),
+        ({"sliding_window": 64}, "sliding window"),
+    ],
+)
+def test_models_that_are_not_plain_attention_are_refused(tiny, tmp_path, changes, match):
+    folder = rewrite(tiny.folder, tmp_path / "model", **changes)
+    with pytest.raises(EngineError, match=match):
+        load_engine(str(folder))
+
+
+def test_every_layer_is_seen(tiny):
+    model = load_model(tiny.folder, dtype=torch.float32, device=CPU)
+    assert probe_layers(model) == (LayerShape(num_kv_heads=2, key_dim=8, value_dim=8),) * 3
+
+
+class Recurrent(torch.nn.Module):
+    """Stands in for a layer that keeps a state instead of keys and values."""
+
+    def forward(self, hidden_states, **_):
+        return hidden_states, None
+
+
+def test_a_layer_that_does_not_attend_is_refused(tiny):
+    model = load_model(tiny.folder, dtype=torch.float32, device=CPU)
+    model.model.layers[1].self_attn = Recurrent()
+    with pytest.raises(EngineError, match="2 of 3 layers"):
+        probe_layers(model)
+
+
+def test_a_model_loaded_elsewhere_can_be_served(tiny):
+    model = AutoModelForCausalLM.from_pretrained(tiny.folder, dtype=torch.float32)
+    parts = LoadedModel(model=model, tokenizer=HFTokenizer(tiny.folder), name="mine", digest="0")
+    with closing(TorchEngine(parts, kv_budget_bytes=1 << 20)) as engine:
+        answer = anyio.run(complete, engine, (20, 21, 22), 6)
+    assert answer.token_ids == greedy(tiny.reference, (20, 21, 22), 6)
+
+
+def test_digest_follows_dtype_and_files(tiny, tmp_path):
+    folder = rewrite(tiny.folder, tmp_path / "model")
+    first = digest_of(folder, torch.float32)
+    assert digest_of(folder, torch.float32) == first
+    assert digest_of(folder, torch.bfloat16) != first
+    (folder / "config.json").write_text("{}")
+    assert digest_of(folder, torch.float32) != first
+
+
+def test_digest_is_the_manifests_where_there_is_one(tiny, tmp_path):
+    digests = set()
+    for name, manifest in (("a", '{"x": 1}'), ("b", '{"x": 1}'), ("c", '{"x": 2}')):
+        folder = rewrite(tiny.folder, tmp_path / name)
+        (folder / "manifest.json").write_text(manifest)
+        digests.add(digest_of(folder, torch.float32))
+    assert len(digests) == 2
+
+
+def test_default_budget_is_bounded():
+    assert 0 < default_budget_bytes(CPU) <= 1 << 30
+
+
+def test_the_seam_imports_no_torch():
+    program = (
+        "import sys, agentform.runtime.engine, agentform.runtime.load, agentform.runtime.cache.prefix_cache;"
+        "sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

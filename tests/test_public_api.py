@@ -1,0 +1,162 @@
+"""The names that users rely on, what importing them costs, and what their documentation says."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import agentform
+from agentform import errors
+from agentform.agent import testing
+
+PUBLIC = [
+    "Agent",
+    "AgentRun",
+    "AgentformError",
+    "AnswerDelta",
+    "CallReady",
+    "ChoiceMade",
+    "Conversation",
+    "Event",
+    "Evidence",
+    "Filled",
+    "Limits",
+    "Message",
+    "PriorStore",
+    "ReasoningDelta",
+    "RunResult",
+    "Scoring",
+    "Tool",
+    "ToolCall",
+    "ToolFinished",
+    "ToolResult",
+    "ToolStarted",
+    "Toolbox",
+    "Usage",
+    "errors",
+    "fill",
+    "fill_sync",
+    "load_engine",
+    "tool",
+]
+TESTING = ["ByteTokenizer", "Call", "Fail", "Fill", "Say", "ScriptedEngine", "scripted_call"]
+HEAVY = ("torch", "transformers", "tokenizers", "jsonschema", "numpy", "llguidance", "jinja2")
+
+FRESH = f"""
+import json, sys, time
+start = time.perf_counter()
+import agentform
+seconds = time.perf_counter() - start
+print(json.dumps([seconds, [name for name in {HEAVY!r} if name in sys.modules]]))
+"""
+
+
+def fresh_import() -> tuple[float, list[str]]:
+    out = subprocess.run([sys.executable, "-c", FRESH], capture_output=True, text=True, check=True)
+    seconds, loaded = json.loads(out.stdout)
+    return seconds, loaded
+
+
+def sources() -> list[Path]:
+    """Modules that hold more than a docstring."""
+    package = Path(agentform.__file__).parent
+    found = [path for path in sorted(package.rglob("*.py")) if path.name != "__main__.py"]
+    return [path for path in found if len(ast.parse(path.read_text(encoding="utf-8")).body) > 1]
+
+
+def test_the_public_names_are_these():
+    assert agentform.__all__ == PUBLIC
+    assert testing.__all__ == TESTING
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [("agentform", name) for name in PUBLIC] + [("agentform.agent.testing", name) for name in TESTING],
+)
+def test_a_public_name_can_be_imported_and_says_what_it_is(module, name):
+    value = getattr(importlib.import_module(module), name)
+    if name == "Event":  # a union of classes cannot carry a docstring of its own
+        assert all(inspect.getdoc(kind) for kind in value.__args__)
+        return
+    doc = vars(value).get("__doc__") if inspect.isclass(value) else inspect.getdoc(value)
+    assert doc
+    assert not doc.startswith(f"{name}("), "the docstring is the one that a dataclass gives itself"
+
+
+def test_importing_is_light_and_quick():
+    tries = [fresh_import() for _ in range(5)]
+    assert tries[0][1] == []
+    assert min(seconds for seconds, _ in tries) < 0.3
+
+
+def drawn_tree(text: str) -> dict[str, str | None]:
+    """Parent by name, from a drawing with four columns per level."""
+    parents: dict[str, str | None] = {}
+    above: list[str] = []
+    for line in text.split("::", 1)[1].splitlines():
+        found = re.match(r"    ((?:[│ ]   )*(?:[├└]── )?)(\w+)", line)
+        if found is None:
+            continue
+        level = len(found[1]) // 4
+        del above[level:]
+        parents[found[2]] = above[-1] if above else None
+        above.append(found[2])
+    return parents
+
+
+def test_the_drawn_tree_of_exceptions_is_the_real_one():
+    real = {
+        name: None if value.__base__ is Exception else value.__base__.__name__
+        for name, value in vars(errors).items()
+        if inspect.isclass(value) and issubclass(value, BaseException)
+    }
+    assert drawn_tree(errors.__doc__) == real
+
+
+def test_a_drawn_tree_is_read_to_its_depth():
+    assert drawn_tree("x::\n\n    A\n    ├── B  text\n    │   └── C\n    └── D\n        └── E\n") == {
+        "A": None,
+        "B": "A",
+        "C": "B",
+        "D": "A",
+        "E": "D",
+    }
+
+
+def test_every_exception_says_when_it_is_raised():
+    kinds = [v for v in vars(errors).values() if inspect.isclass(v) and issubclass(v, errors.AgentformError)]
+    silent = [k.__name__ for k in kinds if k is not errors.AgentformError and not k.__doc__.startswith("Raised when")]
+    assert silent == []
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: "/".join(path.parts[-2:]))
+def test_a_module_lists_its_names_and_each_is_there(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    lists = [
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+    ]
+    assert len(lists) == 1
+    assert set(lists[0]) <= defined(tree)
+
+
+def defined(tree: ast.Module) -> set[str]:
+    names: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names |= {target.id for target in targets if isinstance(target, ast.Name)}
+        elif isinstance(node, ast.ImportFrom | ast.Import):
+            names |= {alias.asname or alias.name for alias in node.names}
+    return names
