@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from agentform.calls.choose import Priors, Scoring, choose, require_confidence
@@ -159,10 +160,11 @@ class Caller:
         if finish == "length" and left > 0:
             # An answer is no call: text that would begin one is not let through as prose.
             stop = (self.frame.marker,) if self._tools else ()
-            async for chunk in session.generate(prompt_ids + ids, max_tokens=left, stop=stop):
-                content, ids, finish = content + chunk.text, ids + chunk.token_ids, chunk.finish or finish
-                if chunk.text:
-                    await emit(AnswerDelta(text=chunk.text))
+            async with aclosing(session.generate(prompt_ids + ids, max_tokens=left, stop=stop)) as chunks:
+                async for chunk in chunks:
+                    content, ids, finish = content + chunk.text, ids + chunk.token_ids, chunk.finish or finish
+                    if chunk.text:
+                        await emit(AnswerDelta(text=chunk.text))
         message = Message(role="assistant", content=content.strip())
         return Turn(message=message, token_ids=prompt_ids + ids, finish=finish, decision=decision)
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 import anyio
 
 from agentform.calls.limits import Deadline, Limits
+from agentform.errors import DeadlineExceeded
 from agentform.grammar.spec import GrammarSpec
 from agentform.messages import Usage
 from agentform.runtime.engine import Branch, Chunk, Engine, GenerateRequest, ScoreRequest
@@ -52,7 +53,10 @@ class Session:
             deadline_s=self._deadline.remaining_s(),
             conversation=self._conversation,
         )
-        result = await self.engine.score(request)
+        try:
+            result = await self.engine.score(request)
+        except DeadlineExceeded as error:  # the engine knows what was left, not what the run was given
+            raise self._deadline.exceeded() from error
         self.turn_usage += result.usage
         return result.logprobs
 
@@ -64,7 +68,7 @@ class Session:
         stop: Sequence[str] = (),
         grammar: GrammarSpec | None = None,
     ) -> AsyncGenerator[Chunk, None]:
-        """Stream a completion. Raises what `Engine.generate` raises, and DeadlineExceeded at the deadline."""
+        """Stream a completion; to be closed by who may leave it early. Raises what `Engine.generate` raises, and DeadlineExceeded at the deadline."""
         request = GenerateRequest(
             prompt_ids=tuple(prompt_ids),
             max_tokens=max_tokens,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from agentform.calls.session import Session
@@ -67,12 +68,13 @@ async def think(
     finish: FinishReason = "length"
     if text:
         await emit(ReasoningDelta(text=text))
-    async for chunk in session.generate(prompt_ids + start, max_tokens=max_tokens, stop=stops):
-        text, ids = text + chunk.text, ids + chunk.token_ids
-        finish, stop = chunk.finish or finish, chunk.stop or stop
-        num_tokens += chunk.usage.completion_tokens if chunk.usage else 0
-        if chunk.text:
-            await emit(ReasoningDelta(text=chunk.text))
+    async with aclosing(session.generate(prompt_ids + start, max_tokens=max_tokens, stop=stops)) as chunks:
+        async for chunk in chunks:
+            text, ids = text + chunk.text, ids + chunk.token_ids
+            finish, stop = chunk.finish or finish, chunk.stop or stop
+            num_tokens += chunk.usage.completion_tokens if chunk.usage else 0
+            if chunk.text:
+                await emit(ReasoningDelta(text=chunk.text))
     content = text.strip()
     return Thought(
         content=content,

@@ -31,7 +31,8 @@ class Say:
 class Call:
     """A turn that calls a tool, `text` being the free text before the call.
 
-    Closed arguments are chosen and free ones written as given; an optional argument that is not given is left out.
+    Closed arguments are chosen and free ones written as given. Each that is asked for must be given, those with
+    defaults too; one that may be null or be left out is so where it is not given.
     A union whose arms are told apart by name asks for the name under the key `"<key> type"`.
     """
 

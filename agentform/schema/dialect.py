@@ -9,7 +9,7 @@ from agentform.errors import UnsupportedSchema
 from agentform.schema.form import pointer
 from agentform.schema.keywords import Schema, SchemaDict, subschemas
 
-__all__ = ["Draft", "draft_of", "newer_than", "schema_fault", "validator_class"]
+__all__ = ["Draft", "draft_of", "newer_than", "schema_fault", "specification_of", "validator_class"]
 
 Draft: TypeAlias = Literal["4", "6", "7", "2019-09", "2020-12"]
 
@@ -67,6 +67,13 @@ def validator_class(draft: Draft) -> Any:
         "2019-09": jsonschema.Draft201909Validator,
         "2020-12": jsonschema.Draft202012Validator,
     }[draft]
+
+
+def specification_of(draft: Draft) -> Any:
+    """How the `referencing` library reads a document of the draft that does not name one."""
+    from referencing.jsonschema import specification_with
+
+    return specification_with(next(uri for uri, named in _DRAFTS.items() if named == draft))
 
 
 def schema_fault(schema: Schema, draft: Draft) -> tuple[str, str] | None:

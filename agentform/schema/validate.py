@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from agentform.errors import InvalidInput, Violation
 from agentform.messages import JsonValue
-from agentform.schema.dialect import Draft, validator_class
+from agentform.schema.dialect import Draft, specification_of, validator_class
 from agentform.schema.form import Path, pointer
 from agentform.schema.json_text import dumps, plain, problems
 from agentform.schema.keywords import Schema
@@ -35,10 +35,24 @@ class Validator(Protocol):
 class SchemaValidator:
     """Validates against a JSON Schema, formats asserted; what it builds is the plain JSON value."""
 
-    def __init__(self, schema: Schema, draft: Draft = "2020-12", *, lax_times: bool = False) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        draft: Draft = "2020-12",
+        *,
+        lax_times: bool = False,
+        assert_formats: bool = True,
+        documents: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`documents` are those that the schema may refer to, by URI; nothing is ever fetched.
+
+        `lax_times` lets times leave out their offset; without `assert_formats` a format is only an annotation.
+        """
         self._schema = schema
         self._draft: Draft = draft
         self._lax_times = lax_times
+        self._assert_formats = assert_formats
+        self._documents = documents or {}
 
     def check(self, value: JsonValue) -> tuple[Violation, ...]:
         """See `Validator.check`; never raises."""
@@ -65,14 +79,14 @@ class SchemaValidator:
     @cached_property
     def _engine(self) -> Any:
         from jsonschema import FormatChecker
-        from referencing import Registry
 
         kind = validator_class(self._draft)
         checker: FormatChecker = validator_class("2020-12").FORMAT_CHECKER  # older drafts have fewer formats
-        if self._lax_times:
+        if not self._assert_formats:
+            checker = FormatChecker(formats=())
+        elif self._lax_times:
             checker = _with_lax_times(checker)
-        registry: Any = Registry()  # an own registry, so that no reference is ever fetched
-        return kind(self._schema, format_checker=checker, registry=registry)
+        return kind(self._schema, format_checker=checker, registry=_registry(self._draft, self._documents))
 
 
 class PydanticValidator:
@@ -186,6 +200,19 @@ def _value_path(value: Any, location: tuple[int | str, ...], kind: str) -> Path:
             continue
         path = (*path, str(step))
     return path
+
+
+def _registry(draft: Draft, documents: Mapping[str, Any]) -> Any:
+    """The published meta-schemas and the documents given; a registry of our own, so that nothing is fetched."""
+    from jsonschema_specifications import REGISTRY
+    from referencing import Registry, Resource
+
+    published: Any = REGISTRY
+    registry: Any = published.combine(Registry())
+    usual = specification_of(draft)
+    return registry.with_resources(
+        (uri, Resource.from_contents(item, default_specification=usual)) for uri, item in documents.items()
+    )
 
 
 def _with_lax_times(checker: Any) -> Any:

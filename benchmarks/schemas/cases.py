@@ -82,7 +82,11 @@ _SHIPPED = (
     Case(
         name="person",
         schema=_PERSON,
-        instances=(({"name": "Ada", "age": 36}, True), ({"name": "", "age": 36}, False), ({"name": "Ada", "x": 1}, False)),
+        instances=(
+            ({"name": "Ada", "age": 36}, True),
+            ({"name": "", "age": 36}, False),
+            ({"name": "Ada", "x": 1}, False),
+        ),
     ),
     Case(
         name="tree",

@@ -43,7 +43,14 @@ class Order(BaseModel):
     colour: Literal["red", "blue"] = "red"
 
 
-ORDER = {"size": "M", "name": "Ö 🚀", "shape": {"kind": "circle", "radius": 12}, "gift": True, "note": None}
+ORDER = {
+    "size": "M",
+    "name": "Ö 🚀",
+    "shape": {"kind": "circle", "radius": 12},
+    "gift": True,
+    "note": None,
+    "colour": "red",
+}
 
 
 async def test_a_mixed_form_is_filled_as_scripted():
@@ -216,7 +223,7 @@ async def test_a_free_leaf_beyond_its_budget_is_truncation_and_not_a_form():
 
 @pytest.mark.parametrize("limits", [Limits(min_probability=0.5), Limits(min_legal_mass=0.9)])
 async def test_a_form_that_the_model_is_not_sure_of_is_an_abstention(limits):
-    engine = ScriptedEngine([Fill("Hello", "b")], probability=0.4, legal_mass=0.8)
+    engine = ScriptedEngine([Fill("Hello", "b")], probability=0.35, legal_mass=0.8)
     assert (await fill(engine, "Hello", Literal["a", "b", "c"])).value == "b"
     with pytest.raises(Abstained) as caught:
         await fill(engine, "Hello", Literal["a", "b", "c"], limits=limits)

@@ -1,0 +1,152 @@
+"""The collection of public schemas through every engine, and what came of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.progress import track
+from rich.table import Table
+
+from benchmarks.harness import Context, quantiles
+from benchmarks.schemas.cases import Case, cases, tokenizer_json
+from benchmarks.schemas.engines import ENGINES
+from benchmarks.schemas.measure import Grammatical, Whole
+from benchmarks.schemas.workers import FORM, Worker
+
+__all__ = ["bars", "run_collection", "show"]
+
+LIMIT_S = 20.0
+"""Seconds for one schema in one engine."""
+
+
+def run_collection(context: Context) -> dict[str, Any]:
+    """Measure every case; the engines take turns on each, so that a busy machine is busy for all."""
+    known = cases(context)
+    tokenizer = tokenizer_json(context)
+    workers = {name: Worker(name, tokenizer, limit_s=LIMIT_S) for name in (*ENGINES, FORM)}
+    rows: dict[str, list[Any]] = {name: [] for name in workers}
+    for case in track(known, "schemas", console=context.console, update_period=2):
+        for name, worker in workers.items():
+            rows[name].append(worker.measure(case))
+    for worker in workers.values():
+        worker.close()
+    engines = {name: _grammar_figures(known, rows[name]) for name in ENGINES}
+    return {
+        "num_schemas": len(known),
+        "num_valid": sum(valid for case in known for _, valid in case.instances),
+        "num_invalid": sum(not valid for case in known for _, valid in case.instances),
+        "limit_s": LIMIT_S,
+        "engines": engines,
+        "whole_path": _whole_figures(known, rows["agentform"], rows[FORM]),
+    }
+
+
+def _grammar_figures(known: Sequence[Case], rows: Sequence[Grammatical]) -> dict[str, Any]:
+    failed = {case.name: row.error for case, row in zip(known, rows, strict=True) if row.error}
+    counts = Counter(
+        ("valid" if valid else "invalid", taken)
+        for case, row in zip(known, rows, strict=True)
+        if not row.error
+        for (_, valid), taken in zip(case.instances, row.accepted, strict=True)
+    )
+    compiled = [row for row in rows if not row.error]
+    return {
+        "not_compiled": len(failed),
+        "valid_accepted": counts["valid", True],
+        "valid_refused": counts["valid", False],
+        "invalid_refused": counts["invalid", False],
+        "invalid_accepted": counts["invalid", True],
+        "relaxed_schemas": sum(row.relaxed > 0 for row in compiled),
+        "compile_s": _times([row.compile_s for row in compiled]),
+        "first_mask_s": _times([row.first_mask_s for row in compiled]),
+        "mask_s": _times([value for row in compiled for value in row.mask_s]),
+        "failures": {name: text.splitlines()[0][:120] if text else "" for name, text in failed.items()},
+    }
+
+
+def _whole_figures(known: Sequence[Case], grammar: Sequence[Grammatical], forms: Sequence[Whole]) -> dict[str, Any]:
+    counts: Counter[str] = Counter()
+    wrong: list[str] = []
+    for case, row, form in zip(known, grammar, forms, strict=True):
+        if row.error or form.error:
+            continue
+        for (_, valid), taken, judged, writable in zip(
+            case.instances, row.accepted, form.valid, form.writable, strict=True
+        ):
+            word = "valid" if valid else "invalid"
+            counts[f"{word}_accepted"] += taken and judged
+            counts[f"{word}_judged_valid"] += judged
+            counts[f"{word}_writable"] += writable and judged
+            if taken and judged and not valid:
+                wrong.append(case.name)
+    failures = {case.name: form.error[:160] for case, form in zip(known, forms, strict=True) if form.error}
+    loaded = [form.form_s for form in forms if not form.error]
+    return {**counts, "not_loaded": len(failures), "failures": failures, "wrong": wrong, "form_s": _times(loaded)}
+
+
+def _times(values: Sequence[float]) -> dict[str, Any]:
+    ordered = [round(value, 7) for value in quantiles(values)]
+    if not ordered:
+        return {"n": 0}
+    half, p95 = ordered[len(ordered) // 2], ordered[-2]
+    return {"n": len(values), "median": half, "p95": p95, "max": ordered[-1], "quantiles": ordered}
+
+
+def bars(figures: Mapping[str, Any]) -> list[tuple[str, bool, str]]:
+    """What is asked of agentform, whether it holds, and the figure."""
+    engines = figures["engines"]
+    own, rest = engines["agentform"], {name: item for name, item in engines.items() if name != "agentform"}
+    share = max(own["not_compiled"], figures["whole_path"]["not_loaded"]) / figures["num_schemas"]
+    best = max(rest, key=lambda name: rest[name]["valid_accepted"])
+    most = rest[best]["valid_accepted"]
+    ratio = own["compile_s"]["median"] / rest["llguidance"]["compile_s"]["median"]
+    wrong = figures["whole_path"].get("invalid_accepted", 0)
+    return [
+        ("at most 0.5% of schemas not compiled", share <= 0.005, f"{share:.2%}"),
+        (
+            "valid accepted: as many as the better engine",
+            own["valid_accepted"] >= most,
+            f"{own['valid_accepted']:,} against {most:,} ({best})",
+        ),
+        ("no invalid instance accepted by the whole path", wrong == 0, f"{wrong}"),
+        ("median compile within 1.5x of bare llguidance", ratio <= 1.5, f"{ratio:.2f}x"),
+    ]
+
+
+def show(context: Context, figures: Mapping[str, Any]) -> None:
+    """Print the comparison."""
+    table = Table(
+        "engine",
+        "not compiled",
+        "valid accepted",
+        "invalid refused",
+        "compile ms",
+        "to first mask ms",
+        "per mask µs",
+        title=f"{figures['num_schemas']:,} schemas; times are median / 95th percentile",
+    )
+    for name, item in figures["engines"].items():
+        table.add_row(
+            name,
+            f"{item['not_compiled']:,}",
+            f"{item['valid_accepted']:,} / {figures['num_valid']:,}",
+            f"{item['invalid_refused']:,} / {figures['num_invalid']:,}",
+            _pair(item["compile_s"], 1e3),
+            _pair(item["first_mask_s"], 1e3),
+            _pair(item["mask_s"], 1e6),
+        )
+    context.console.print(table)
+    whole = figures["whole_path"]
+    context.console.print(
+        f"agentform with validation: {whole.get('invalid_accepted', 0)} of {figures['num_invalid']:,} invalid accepted, "
+        f"{whole.get('valid_accepted', 0):,} of {figures['num_valid']:,} valid accepted; "
+        f"loading a schema {_pair(whole['form_s'], 1e3)} ms; {whole['not_loaded']} not loaded"
+    )
+    for what, holds, figure in bars(figures):
+        context.console.print(f"[{'green' if holds else 'red'}]{'holds' if holds else 'SHORT'}[/] {what}: {figure}")
+
+
+def _pair(times: Mapping[str, Any], factor: float) -> str:
+    return f"{times['median'] * factor:.3g} / {times['p95'] * factor:.3g}" if times["n"] else "-"
