@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from agentform.calls.choose import Answer, Priors, Scoring, choose, require_confidence
-from agentform.calls.questions import Kind, open_questions
+from agentform.calls.choose import Priors, Scoring
+from agentform.calls.decide import Answers, decide, indices
 from agentform.calls.session import Session
+from agentform.calls.text import Kind, pieces
 from agentform.calls.transcript import Context
-from agentform.calls.writer import Written, pieces, write
+from agentform.calls.writer import Written, write
 from agentform.errors import Violation
 from agentform.messages import Evidence, How, JsonValue
+from agentform.schema.depends import in_order
 from agentform.schema.form import Choice, Field, Fixed, Free, Node, Path, Record, Union, pointer
 from agentform.schema.json_text import loads
 from agentform.schema.load import Target
 
-__all__ = ["Draft", "Filling", "RetryContext", "decide", "evidence_of", "write_draft"]
+__all__ = ["Draft", "Filling", "RetryContext", "draft_in_sequence", "evidence_of", "first_draft", "write_draft"]
 
 RetryContext = Callable[[str, Sequence[Violation]], Awaitable[Context]]
 """Makes a place from which a refused form can be filled again, the refused JSON and its faults in view."""
@@ -40,7 +42,7 @@ class Filling:
 class Draft:
     """A filled form that may still be invalid."""
 
-    answers: Mapping[tuple[Path, Kind], Answer]
+    answers: Answers
     written: Written
     how: Mapping[Path, How] = field(default_factory=dict[Path, How])
     """Leaves that were decided otherwise than scored or generated."""
@@ -53,24 +55,34 @@ class Draft:
         return loads(self.written.text)
 
 
-async def decide(session: Session, filling: Filling) -> dict[tuple[Path, Kind], Answer]:
-    """Answer every closed question of the form, one batch per wave.
+async def first_draft(session: Session, filling: Filling) -> Draft:
+    """The form as the model fills it when it is first asked.
 
-    Raises:
-        Abstained: a choice stayed below the limits on legal mass or probability.
+    Raises what `decide` and `write` raise.
     """
-    answers: dict[tuple[Path, Kind], Answer] = {}
-    while wave := open_questions(filling.target.form.root, _indices(answers)):
-        found = await choose(session, filling.context, wave, scoring=filling.scoring, priors=filling.priors)
-        require_confidence(found, session.limits)
-        answers |= {answer.question.key: answer for answer in found}
-    return answers
+    root, context = filling.target.form.root, filling.context
+    decided = await decide(session, context, root, scoring=filling.scoring, priors=filling.priors)
+    return await write_draft(session, filling, decided.answers, known=decided.texts)
+
+
+async def draft_in_sequence(
+    session: Session, filling: Filling, context: Context, *, answers: Answers, texts: Mapping[Path, str]
+) -> Draft:
+    """The form with all that `answers` and `texts` do not hold decided leaf by leaf, each with those before it in view.
+
+    Raises what `decide` and `write` raise.
+    """
+    root = in_sequence(filling.target.form.root)
+    decided = await decide(
+        session, context, root, scoring=filling.scoring, priors=filling.priors, answers=answers, texts=texts
+    )
+    return await write_draft(session, filling, decided.answers, context=context, known=decided.texts)
 
 
 async def write_draft(
     session: Session,
     filling: Filling,
-    answers: Mapping[tuple[Path, Kind], Answer],
+    answers: Answers,
     *,
     context: Context | None = None,
     known: Mapping[Path, str] | None = None,
@@ -80,13 +92,23 @@ async def write_draft(
     Raises:
         ArgumentsTruncated: a free leaf was not complete within its token limit.
     """
-    parts = pieces(filling.target.form.root, _indices(answers))
+    parts = pieces(filling.target.form.root, indices(answers))
     written = await write(session, context or filling.context, parts, closing=filling.closing, known=known)
     return Draft(answers=answers, written=written)
 
 
-def _indices(answers: Mapping[tuple[Path, Kind], Answer]) -> dict[tuple[Path, Kind], int]:
-    return {key: answer.index for key, answer in answers.items()}
+def in_sequence(node: Node) -> Node:
+    """The same form with every field depending on all that are decided before it."""
+    match node:
+        case Record():
+            order = in_order({field.name: field.depends_on for field in node.fields})
+            before = {name: tuple(order[:at]) for at, name in enumerate(order)}
+            fields = [replace(f, node=in_sequence(f.node), depends_on=before[f.name]) for f in node.fields]
+            return replace(node, fields=tuple(fields))
+        case Union():
+            return replace(node, arms=tuple(map(in_sequence, node.arms)))
+        case _:
+            return node
 
 
 def evidence_of(root: Node, draft: Draft) -> tuple[Evidence, ...]:
@@ -128,5 +150,5 @@ def _union_evidence(node: Union, draft: Draft) -> list[Evidence]:
 
 
 def _scored(draft: Draft, path: Path, kind: Kind) -> Evidence:
-    how = draft.how.get(path, "scored")
+    how = draft.how.get(path)
     return draft.answers[path, kind].evidence(how=how, gap=draft.gap if how == "joint" else None)

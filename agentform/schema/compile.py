@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from agentform.errors import UnsupportedSchema
 from agentform.messages import JsonValue
+from agentform.schema.depends import dependencies
 from agentform.schema.dialect import Draft
 from agentform.schema.form import (
     Field,
@@ -191,7 +192,9 @@ class _Compiler:
         for keyword in LEFT_TO_VALIDATION:
             if keyword in schema:
                 self._relax(spot, f"{keyword}: left to validation")
-        return Record(path=spot.path, fields=tuple(fields), description=spot.description)
+        parents = dependencies(schema, {field.name: asked_of(schema, field.name) for field in fields})
+        linked = tuple(replace(field, depends_on=parents[field.name]) for field in fields)
+        return Record(path=spot.path, fields=linked, description=spot.description)
 
     def _field(self, name: str, asked: Schema, required: bool, spot: _Spot) -> Field | None:
         node = self._node(asked, spot.below(name))

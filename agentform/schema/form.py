@@ -72,6 +72,8 @@ class Field:
     node: Node
     required: bool = True
     """False: the property may be left out, and whether it is present is itself a choice."""
+    depends_on: tuple[str, ...] = ()
+    """Names of fields of the same record that are decided before this one and are in view when it is."""
 
 
 @dataclass(frozen=True, kw_only=True)
