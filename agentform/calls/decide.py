@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TypeAlias
 
+from agentform.calls.cardinality import within_bounds
 from agentform.calls.choose import Answer, Priors, Scoring, choose, require_confidence
 from agentform.calls.joint import best_first
 from agentform.calls.questions import Question, early_free_leaves, open_questions
@@ -20,7 +21,7 @@ from agentform.calls.session import Session
 from agentform.calls.text import Kind
 from agentform.calls.transcript import Context
 from agentform.calls.writer import generate_leaf
-from agentform.schema.form import Node, Path, Record, Union
+from agentform.schema.form import Node, Path, Record, Subset, Union, leaves
 
 __all__ = ["Answers", "Decided", "decide", "indices"]
 
@@ -85,6 +86,7 @@ class _Search:
     def __init__(self, root: Node, answers: dict[tuple[Path, Kind], Answer], texts: dict[Path, str]) -> None:
         self._root = root
         self._linked = dict(_linked_fields(root))
+        self._subsets = [leaf for leaf in leaves(root) if isinstance(leaf, Subset)]
         self._beams: dict[_Group, list[_Hypothesis]] = {}
         self.answers = answers
         self.texts = texts
@@ -112,10 +114,23 @@ class _Search:
                 self.answers[question.key] = found[question.place]
             else:
                 asked.setdefault(group, {}).setdefault(number, []).append(found[question.place])
+        self.answers = within_bounds(self._subsets, self.answers)
         for group, answers in asked.items():
             beam = self._beams.get(group, [_Hypothesis()])
-            grown = [new for n, old in enumerate(beam) for new in _grow(old, answers.get(n, []), width)]
+            grown = [new for n, old in enumerate(beam) for new in self._grow(old, answers.get(n, []), width)]
             self._beams[group] = sorted(grown, key=lambda hypothesis: -hypothesis.log_p)[:width]
+
+    def _grow(self, hypothesis: _Hypothesis, answers: Sequence[Answer], width: int) -> list[_Hypothesis]:
+        """The `width` most probable continuations of a hypothesis; itself when nothing was asked under it."""
+        if not answers:
+            return [hypothesis]
+        rows = [[math.log(max(p, 1e-300)) for p in answer.probabilities] for answer in answers]
+        grown: list[_Hypothesis] = []
+        for picks, log_p in islice(best_first(rows), width):
+            taken = {a.question.key: replace(a, index=i) for a, i in zip(answers, picks, strict=True)}
+            fitted = within_bounds(self._subsets, dict(hypothesis.answers) | taken)
+            grown.append(_Hypothesis(answers=fitted, log_p=hypothesis.log_p + log_p))
+        return grown
 
     def settle(self) -> None:
         """Take the best hypothesis of each group for good."""
@@ -129,18 +144,6 @@ class _Search:
     def _group(self, question: Question) -> _Group | None:
         prefixes = (question.path[:length] for length in range(1, len(question.path) + 1))
         return next((self._linked[prefix] for prefix in prefixes if prefix in self._linked), None)
-
-
-def _grow(hypothesis: _Hypothesis, answers: Sequence[Answer], width: int) -> list[_Hypothesis]:
-    """The `width` most probable continuations of a hypothesis; itself when nothing was asked under it."""
-    if not answers:
-        return [hypothesis]
-    rows = [[math.log(max(p, 1e-300)) for p in answer.probabilities] for answer in answers]
-    grown: list[_Hypothesis] = []
-    for picks, log_p in islice(best_first(rows), width):
-        taken = {a.question.key: replace(a, index=i) for a, i in zip(answers, picks, strict=True)}
-        grown.append(_Hypothesis(answers=dict(hypothesis.answers) | taken, log_p=hypothesis.log_p + log_p))
-    return grown
 
 
 def _linked_fields(node: Node) -> list[tuple[Path, _Group]]:

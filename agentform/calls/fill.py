@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agentform.calls.choose import Priors, Scoring
 from agentform.calls.decide import Answers, decide, indices
 from agentform.calls.session import Session
-from agentform.calls.text import Kind, pieces
+from agentform.calls.text import MEMBER, Kind, member_key, pieces
 from agentform.calls.transcript import Context
 from agentform.calls.writer import Written, write
 from agentform.errors import Violation
 from agentform.messages import Evidence, How, JsonValue
 from agentform.schema.depends import in_order
-from agentform.schema.form import Choice, Field, Fixed, Free, Node, Path, Record, Union, pointer
+from agentform.schema.form import Choice, Field, Fixed, Free, Node, Path, Record, Repeat, Subset, Union, pointer
 from agentform.schema.json_text import loads
 from agentform.schema.load import Target
 
@@ -107,6 +108,8 @@ def in_sequence(node: Node) -> Node:
             return replace(node, fields=tuple(fields))
         case Union():
             return replace(node, arms=tuple(map(in_sequence, node.arms)))
+        case Repeat():
+            return replace(node, items=tuple(map(in_sequence, node.items)))
         case _:
             return node
 
@@ -130,6 +133,12 @@ def _evidence(node: Node, draft: Draft) -> list[Evidence]:
             return [item for field in node.fields for item in _field_evidence(node, field, draft)]
         case Union():
             return _union_evidence(node, draft)
+        case Subset():
+            return [_subset_evidence(node, draft)]
+        case Repeat():
+            count = draft.answers[node.path, "count"]
+            items = node.items[: node.min_items + count.index]
+            return [count.evidence(), *(found for item in items for found in _evidence(item, draft))]
 
 
 def _field_evidence(record: Record, item: Field, draft: Draft) -> list[Evidence]:
@@ -137,16 +146,36 @@ def _field_evidence(record: Record, item: Field, draft: Draft) -> list[Evidence]
     if item.required:
         return _evidence(item.node, draft)
     presence = draft.answers[path, "presence"]
-    return _evidence(item.node, draft) if presence.index else [presence.evidence()]
+    return _evidence(item.node, draft) if presence.index else [replace(presence.evidence(), value=None)]
 
 
 def _union_evidence(node: Union, draft: Draft) -> list[Evidence]:
+    """A scored or fixed arm is one leaf, decided as the arm; below any other arm there are leaves of its own."""
     answer = draft.answers[node.path, "arm"]
     arm = node.arms[answer.index]
-    if isinstance(arm, Fixed):
-        # The arm is its value: one leaf, scored as the arm.
-        return [replace(answer.evidence(), value=arm.value)]
-    return [answer.evidence(), *_evidence(arm, draft)]
+    match arm:
+        case Fixed():
+            return [replace(answer.evidence(), value=arm.value)]
+        case Free():
+            written = _evidence(arm, draft)[0]
+            return [replace(answer.evidence(), value=written.value, how=written.how)]
+        case Record():
+            return [answer.evidence(), *_evidence(arm, draft)]
+        case _:
+            return _evidence(arm, draft)
+
+
+def _subset_evidence(node: Subset, draft: Draft) -> Evidence:
+    """The list as one leaf: the probability of its members and of the others' absence together."""
+    found = [draft.answers[member_key(node, at)] for at in range(len(node.options))]
+    return Evidence(
+        pointer=pointer(node.path),
+        value=[option for option, answer in zip(node.options, found, strict=True) if answer.index == MEMBER],
+        how=draft.how.get(node.path, "scored"),
+        probability=math.prod(answer.probabilities[answer.index] for answer in found),
+        raw_probability=math.prod(answer.raw_probabilities[answer.index] for answer in found),
+        legal_mass=min(answer.legal_mass for answer in found),
+    )
 
 
 def _scored(draft: Draft, path: Path, kind: Kind) -> Evidence:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agentform.messages import JsonValue
-from agentform.schema.form import Choice, Fixed, Free, Node, Record, Union
+from agentform.schema.form import Choice, Fixed, Free, Node, Record, Repeat, Subset, Union
 from agentform.schema.json_text import dumps
 
 __all__ = ["openers_of"]
@@ -33,6 +33,8 @@ def openers_of(node: Node) -> tuple[str, ...]:
             return _free_openers(node)
         case Record():
             return ("{",)
+        case Subset() | Repeat():
+            return ("[",)
         case Union():
             return tuple(dict.fromkeys(opener for arm in node.arms for opener in openers_of(arm)))
 

@@ -8,14 +8,14 @@ others, which is scored with their values written before its key.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from agentform.calls.openers import openers_of
-from agentform.calls.text import Decisions, Kind, Texts, text_of
+from agentform.calls.text import Decisions, Kind, Texts, member_key, text_of
 from agentform.messages import JsonValue
-from agentform.schema.form import Choice, Field, Fixed, Free, Node, Path, Record, Union
+from agentform.schema.form import Choice, Field, Fixed, Free, Node, Path, Record, Repeat, Subset, Union
 from agentform.schema.json_text import dumps
 
 __all__ = ["FreePlace", "Question", "early_free_leaves", "open_questions"]
@@ -95,17 +95,31 @@ class _Place:
 
     def enter(self, name: str, *, tag: str = "", beside: str = "", early: bool = False) -> _Place:
         """Inside an object, after a key. `tag` is a union's discriminator, `beside` the fields depended on."""
-        space = " " if self.before else ""
         return _Place(
-            before=f"{self.before}{space}{{{tag}{beside}{dumps(name)}:",
+            before=f"{_spaced(self.before)}{{{tag}{beside}{dumps(name)}:",
             after="}" + self.after,
-            alone=f"{self.alone}{space}{{{tag}{dumps(name)}:",
+            alone=f"{_spaced(self.alone)}{{{tag}{dumps(name)}:",
             early=early or self.early,
         )
 
+    def item(self, before: Sequence[str]) -> _Place:
+        """Inside a list, after the items before."""
+        items = ", ".join(before) + ("," if before else "")
+        return replace(
+            self,
+            before=f"{_spaced(self.before)}[{items}",
+            after="]" + self.after,
+            alone=f"{_spaced(self.alone)}[",
+        )
+
     def option(self, text: str) -> str:
-        # A value is set off by a space from its key; at the root nothing stands before it.
-        return (" " if self.before else "") + text
+        """The text of an option here."""
+        return _spaced(self.before)[len(self.before) :] + text
+
+
+def _spaced(before: str) -> str:
+    """The text before a value, with the space that sets it off; none at the root and before a list's first item."""
+    return before if before[-1:] in ("", "[") else before + " "
 
 
 def _walk(node: Node, known: _Known, place: _Place, tag: str = "") -> Iterator[_Item]:
@@ -123,6 +137,24 @@ def _walk(node: Node, known: _Known, place: _Place, tag: str = "") -> Iterator[_
                 yield from _walk_field(node, field, known, place, tag)
         case Union():
             yield from _walk_union(node, known, place)
+        case Subset():
+            yield from _member_questions(node, known, place)
+        case Repeat():
+            yield from _walk_repeat(node, known, place)
+
+
+def _walk_repeat(node: Repeat, known: _Known, place: _Place) -> Iterator[_Item]:
+    count = known.decisions.get((node.path, "count"))
+    if count is None:
+        yield _count_question(node, place)
+        return
+    before: list[str] = []
+    for item in node.items[: node.min_items + count]:
+        yield from _walk(item, known, place.item(before))
+        text = text_of(item, known.decisions, known.texts)
+        if text is None:
+            return
+        before.append(text)
 
 
 def _walk_field(record: Record, field: Field, known: _Known, outer: _Place, tag: str) -> Iterator[_Item]:
@@ -196,6 +228,41 @@ def _end(text: str) -> str:
     return "\n" if text[-1].isdigit() else ""
 
 
+def _member_questions(node: Subset, known: _Known, place: _Place) -> Iterator[Question]:
+    """Each option is asked for as a key of its own: ``{"tags": {"red": true`` or `false`."""
+    for at, option in enumerate(node.options):
+        path, kind = member_key(node, at)
+        if (path, kind) in known.decisions:
+            continue
+        inner = place.enter(option if isinstance(option, str) else dumps(option))
+        yield Question(
+            path=path,
+            kind=kind,
+            lead=inner.before,
+            texts=tuple(inner.option(text) + inner.after for text in ("true", "false")),
+            groups=(0, 1),
+            answers=(True, False),
+            description=node.description,
+            alone=_unless(inner.before, inner.alone),
+        )
+
+
+def _count_question(node: Repeat, place: _Place) -> Question:
+    """How many items: asked beside the list's own key, since a list does not begin with its length."""
+    counts = range(node.min_items, len(node.items) + 1)
+    lead, alone = _beside_key(place.before, "count"), _beside_key(place.alone, "count")
+    return Question(
+        path=node.path,
+        kind="count",
+        lead=lead,
+        texts=tuple(f" {count}{place.after or '}'}" for count in counts),
+        groups=tuple(range(len(counts))),
+        answers=tuple(counts),
+        description=node.description,
+        alone=_unless(lead, alone),
+    )
+
+
 def _presence_question(path: Path, field: Field, place: _Place) -> Question:
     # An absent property is asked for as null: the one way to say "nothing" in the place of the value.
     openers = [opener for opener in openers_of(field.node) if opener != "null"]
@@ -225,12 +292,14 @@ def _arm_question(node: Union, place: _Place) -> Question:
         return _arm(node, place.before, place.alone, texts, [i for i, arm in enumerate(openers) for _ in arm])
     after = place.after if place.before else "}"
     texts = [f" {dumps(label)}{after}" for label in node.labels]
-    return _arm(node, _type_key(place.before), _type_key(place.alone), texts, groups)
+    # Arms that begin alike are told apart by name.
+    return _arm(node, _beside_key(place.before, "type"), _beside_key(place.alone, "type"), texts, groups)
 
 
-def _type_key(before: str) -> str:
-    """Arms that begin alike are told apart by name, asked beside the value's own key."""
-    return before.removesuffix(":").removesuffix('"') + ' type":' if before else '{"type":'
+def _beside_key(before: str, what: str) -> str:
+    """The lead in which `what` of the value is asked for in its place: ``"pet":`` becomes ``"pet type":``."""
+    key = '":'
+    return f"{before.removesuffix(key)} {what}{key}" if before.endswith(key) else f'{before}{{"{what}":'
 
 
 def _arm(node: Union, lead: str, alone: str, texts: list[str], groups: list[int]) -> Question:

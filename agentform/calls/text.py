@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
-from agentform.schema.form import Choice, Fixed, Free, Node, Path, Record, Union
+from agentform.schema.form import Choice, Fixed, Free, Node, Path, Record, Repeat, Subset, Union
 from agentform.schema.json_text import dumps
 
-__all__ = ["Decisions", "Kind", "Piece", "Texts", "pieces", "text_of"]
+__all__ = ["MEMBER", "Decisions", "Kind", "Piece", "Texts", "member_key", "pieces", "text_of"]
 
-Kind = Literal["value", "arm", "presence", "action"]
+Kind = Literal["value", "arm", "presence", "member", "count", "action"]
 Decisions: TypeAlias = Mapping[tuple[Path, Kind], int]
 """Index of the answer taken, per place and kind of question."""
 Texts: TypeAlias = Mapping[Path, str]
 """JSON text of the free leaves that are written already."""
 Piece: TypeAlias = str | Free
+MEMBER = 0
+"""The answer that says that an option is in the list."""
 
 
 def pieces(root: Node, decisions: Decisions) -> list[Piece]:
@@ -45,6 +47,23 @@ def _pieces(node: Node, decisions: Decisions) -> list[Piece]:
             return _pieces(node.arms[decisions[node.path, "arm"]], decisions)
         case Record():
             return _record_pieces(node, decisions)
+        case Subset():
+            taken = [option for at, option in enumerate(node.options) if decisions[member_key(node, at)] == MEMBER]
+            return [dumps(taken)]
+        case Repeat():
+            return _repeat_pieces(node, decisions)
+
+
+def _repeat_pieces(node: Repeat, decisions: Decisions) -> list[Piece]:
+    written: list[Piece] = []
+    for item in node.items[: node.min_items + decisions[node.path, "count"]]:
+        written += [", " if written else "", *_pieces(item, decisions)]
+    return ["[", *written, "]"]
+
+
+def member_key(node: Subset, at: int) -> tuple[Path, Kind]:
+    """Where in `Decisions` it stands whether option `at` is in the list."""
+    return ((*node.path, str(at)), "member")
 
 
 def _record_pieces(node: Record, decisions: Decisions) -> list[Piece]:
