@@ -24,6 +24,7 @@ from agentform.errors import (
     UnsupportedSignature,
 )
 from agentform.messages import JsonValue
+from agentform.schema.docstring import documentation
 from agentform.schema.load import Target, load
 from agentform.schema.openapi import Operation, OperationRequest, operations
 from agentform.schema.signature import bind_arguments, load_signature, parameters_of, underlying
@@ -210,7 +211,7 @@ def _remote(
     lenient: bool,
 ) -> Tool[..., Any]:
     try:
-        target = load(schema, name=name, lenient=lenient)
+        target = load(dict(schema), name=name, lenient=lenient)
     except UnsupportedSchema as error:
         raise UnsupportedSchema(f"tool {name!r}: {error.reason}", pointer=error.pointer) from error
     if isinstance(target.form.schema, bool) or target.form.schema.get("type", "object") != "object":
@@ -229,7 +230,7 @@ def _as_tool(item: Callable[..., Any]) -> Tool[..., Any]:
 
 def _make(fn: Callable[..., Any], *, name: str | None, description: str | None, strict_docs: bool) -> Tool[..., Any]:
     name = _name_of(fn) if name is None else name
-    said, parameters = _documentation(fn)
+    said, parameters = documentation(fn)
     if strict_docs:
         _compare_docs(name, set(parameters_of(fn)), {key for key, text in parameters.items() if text})
     said = said if description is None else description
@@ -241,28 +242,6 @@ def _name_of(fn: Callable[..., Any]) -> str:
     while isinstance(fn, partial):
         fn = fn.func
     return getattr(fn, "__name__", type(fn).__name__)
-
-
-def _documentation(fn: Callable[..., Any]) -> tuple[str, dict[str, str]]:
-    """What a docstring says of the function, and of its parameters by name."""
-    text = _docstring(fn)
-    if "\n" not in text:
-        return text, {}
-    from docstring_parser import parse
-
-    try:
-        parsed = parse(text)
-    except Exception:  # a docstring that resembles a style but breaks it is plain text
-        return text, {}
-    said = "\n\n".join(part.strip() for part in (parsed.short_description, parsed.long_description) if part)
-    return said, {item.arg_name: " ".join((item.description or "").split()) for item in parsed.params}
-
-
-def _docstring(fn: Callable[..., Any]) -> str:
-    while isinstance(fn, partial):
-        fn = fn.func
-    own = inspect.getdoc(underlying(fn))
-    return (own if inspect.isroutine(fn) else own or inspect.getdoc(type(fn))) or ""
 
 
 def _compare_docs(name: str, parameters: set[str], described: set[str]) -> None:

@@ -29,8 +29,14 @@ class Scoring:
     """Hypotheses kept alive where leaves depend on one another."""
     max_gap: float = 6.0
     """Log probability that a joint solution may give up before the leaves are decided in sequence instead."""
-    calibration: float = 0.7
+    calibration: float = 0.9
     """Share of the label prior that is taken out of the log scores; 0 leaves them raw. See docs/measurements.md."""
+    calibration_with_nothing: float = 0.7
+    """The same, at most, for questions that may be answered with nothing: null or absence."""
+
+    def strength(self, question: Question) -> float:
+        """The share of the label prior to take out for a question."""
+        return self.calibration if question.nothing is None else min(self.calibration, self.calibration_with_nothing)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +122,7 @@ async def choose(
     use_prior = priors is not None and scoring.calibration != 0
     leans = await priors.of(session, questions) if priors and use_prior else [(0.0,) * len(s) for s in scores]
     return [
-        _answer(question, log_scores, calibrated(log_scores, lean, scoring.calibration))
+        _answer(question, log_scores, calibrated(log_scores, lean, scoring.strength(question), question.nothing))
         for question, log_scores, lean in zip(questions, scores, leans, strict=True)
     ]
 

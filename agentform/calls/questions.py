@@ -39,6 +39,9 @@ class Question:
     alone: str | None = None
     """`lead` without the values of other fields, where it holds some: the label prior is measured there."""
 
+    nothing: int | None = None
+    """The answer that stands for "nothing is said": null, a null arm, absence."""
+
     @property
     def key(self) -> tuple[Path, Kind]:
         """Where in `Decisions` the answer goes."""
@@ -216,6 +219,7 @@ def _value_question(node: Choice, place: _Place) -> Question:
         answers=node.options,
         description=node.description,
         alone=_unless(place.before, place.alone),
+        nothing=next((at for at, option in enumerate(node.options) if option is None), None),
     )
 
 
@@ -276,6 +280,7 @@ def _presence_question(path: Path, field: Field, place: _Place) -> Question:
         answers=(False, True),
         description=field.node.description,
         alone=_unless(place.before, place.alone),
+        nothing=0,
     )
 
 
@@ -312,4 +317,5 @@ def _arm(node: Union, lead: str, alone: str, texts: list[str], groups: list[int]
         answers=node.labels,
         description=node.description,
         alone=_unless(lead, alone),
+        nothing=next((i for i, arm in enumerate(node.arms) if isinstance(arm, Fixed) and arm.value is None), None),
     )

@@ -156,7 +156,7 @@ class _Reader:
     def _add_body(
         self, said: Any, needed: bool, properties: SchemaDict, required: list[str], places: dict[str, Place]
     ) -> None:
-        schema = self._rewriter.schema(self._rewriter.resolved(said))
+        schema: Any = self._rewriter.schema(self._rewriter.resolved(said))
         if _is_plain_object(schema) and not schema["properties"].keys() & properties.keys():
             properties.update(schema["properties"])
             places.update(dict.fromkeys(schema["properties"], "body"))
