@@ -12,6 +12,7 @@ from agentform.calls.choose import Priors, Scoring
 from agentform.calls.fill import Filling, evidence_of
 from agentform.calls.frame import argument_lines
 from agentform.calls.limits import Limits
+from agentform.calls.place import Place, at
 from agentform.calls.prior import CONTENT_FREE, PriorStore
 from agentform.calls.repair import fill_form
 from agentform.calls.session import Session
@@ -96,10 +97,10 @@ async def fill(
     conversation = _as_messages(messages)
     filling = Filling(
         target=target,
-        context=prompts.context(conversation),
+        place=prompts.place(conversation),
         priors=prompts.priors(priors or PriorStore()),
         scoring=scoring or Scoring(),
-        retry=_Retry(prompts, conversation).context,
+        retry=_Retry(prompts, conversation).place,
     )
     draft = await fill_form(session, filling)
     return Filled(
@@ -154,14 +155,14 @@ class _Prompts:
         listing = argument_lines(target.form) if list_fields else ""
         self._system = "\n".join(part for part in (instructions, target.description, listing) if part)
 
-    def context(self, messages: Sequence[Message]) -> Context:
+    def place(self, messages: Sequence[Message]) -> Place:
         system = [{"role": "system", "content": self._system}] if self._system else []
         plain = [{"role": m.role, "content": m.content} for m in messages]
-        return Context(ids=self._engine.tokenizer.render([*system, *plain]))
+        return at(Context(ids=self._engine.tokenizer.render([*system, *plain])))
 
     def priors(self, store: PriorStore) -> Priors:
-        contexts = [self.context([Message(role="user", content=text)]) for text in CONTENT_FREE]
-        return Priors(store, contexts, self._engine.info.digest)
+        places = [self.place([Message(role="user", content=text)]) for text in CONTENT_FREE]
+        return Priors(store, places, self._engine.info.digest)
 
 
 class _Retry:
@@ -171,9 +172,9 @@ class _Retry:
         self._prompts = prompts
         self._messages = messages
 
-    async def context(self, refused: str, violations: Sequence[Violation]) -> Context:
+    async def place(self, refused: str, violations: Sequence[Violation]) -> Place:
         reasons = "; ".join(f"{v.pointer or 'form'}: {v.reason}" for v in violations)
-        return self._prompts.context(
+        return self._prompts.place(
             [
                 *self._messages,
                 Message(role="assistant", content=refused),

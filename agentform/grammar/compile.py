@@ -157,6 +157,7 @@ class Compiler:
             step_lexer_fuel=self._limits.step_lexer_work,
             step_max_items=self._limits.step_items,
             max_grammar_size=self._limits.grammar_symbols,
+            verbose_errors=False,
         )
         matcher = LLMatcher(self._vocabulary.native, source, log_level=0, limits=limits)
         return matcher, matcher.get_error() if matcher.is_error() else ""

