@@ -13,11 +13,12 @@ from agentform.calls.place import Place
 from agentform.calls.prior import PriorStore, calibrated
 from agentform.calls.questions import Question
 from agentform.calls.session import Session
-from agentform.errors import Abstained
+from agentform.errors import Abstained, InvalidInput
 from agentform.messages import Alternative, Evidence, How, JsonValue
+from agentform.runtime.engine import Engine
 from agentform.schema.form import pointer
 
-__all__ = ["Answer", "Priors", "Scoring", "choose", "require_confidence"]
+__all__ = ["Answer", "Priors", "Scoring", "answer_from", "choose", "require_confidence"]
 
 _NUM_ALTERNATIVES = 3
 
@@ -43,6 +44,18 @@ class Scoring:
     """Share of the label prior that is taken out of the log scores; 0 leaves them raw. See docs/measurements.md."""
     calibration_with_nothing: float = 0.7
     """The same, at most, for questions that may be answered with nothing: null or absence."""
+
+    @classmethod
+    def of(cls, engine: Engine) -> Scoring:
+        """The defaults, with what `agentform tune` found for the engine's model.
+
+        Raises:
+            InvalidInput: the tuned settings hold something else than settings.
+        """
+        try:
+            return cls(**engine.info.scoring)
+        except TypeError as error:
+            raise InvalidInput(f"the tuned scoring of {engine.info.name} does not fit: {error}") from error
 
     def strength(self, question: Question) -> float:
         """The share of the label prior to take out for a question."""
@@ -147,7 +160,8 @@ async def choose(
     return [_answer(question, raw, lean, scoring) for question, raw, lean in zip(questions, scores, leans, strict=True)]
 
 
-def _answer(question: Question, raw: Sequence[float], lean: Sequence[float], scoring: Scoring) -> Answer:
+def answer_from(question: Question, raw: Sequence[float], lean: Sequence[float], scoring: Scoring) -> Answer:
+    """The answer that raw log scores and a label prior give."""
     scores = calibrated(raw, lean, scoring.strength(question), question.nothing)
     probabilities = _normalised([score / scoring.temperature for score in scores])
     return Answer(

@@ -19,6 +19,7 @@ from agentform.grammar.vocabulary import Vocabulary
 from agentform.runtime.cache.prefix_cache import PrefixCache
 from agentform.runtime.cache.statistics import CacheStatistics
 from agentform.runtime.engine import Chunk, GenerateRequest, ModelInfo, ScoreRequest, ScoreResult, Tokenizer
+from agentform.runtime.scoring_file import read_scoring
 from agentform.runtime.torch.budget import default_budget_bytes
 from agentform.runtime.torch.generate_job import GenerateJob
 from agentform.runtime.torch.job import Job
@@ -72,6 +73,7 @@ class TorchEngine:
             digest=model.digest,
             context_tokens=config.max_position_embeddings,
             vocabulary_size=config.vocab_size,
+            scoring=read_scoring(model.digest),
         )
         self._device = runner.device
         self._max_batch_tokens = max_batch_tokens
