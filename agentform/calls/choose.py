@@ -157,7 +157,9 @@ async def choose(
     if priors is not None and scoring.calibration != 0:
         leans = await priors.of(session, questions, scoring)
         priors.observe(questions, scores, scoring)
-    return [_answer(question, raw, lean, scoring) for question, raw, lean in zip(questions, scores, leans, strict=True)]
+    return [
+        answer_from(question, raw, lean, scoring) for question, raw, lean in zip(questions, scores, leans, strict=True)
+    ]
 
 
 def answer_from(question: Question, raw: Sequence[float], lean: Sequence[float], scoring: Scoring) -> Answer:

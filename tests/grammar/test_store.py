@@ -144,11 +144,11 @@ def test_a_grammar_over_the_limit_of_symbols_is_weakened(vocabulary):
 def test_fault_14_big_enums_compile_in_bounded_time(vocabulary, tokenizer, num_values, shape):
     values = [f"option {at} of a long list, {at * at % 9973}" for at in range(num_values)]
     schema = {"enum": values} if shape == "value" else {"type": "array", "items": {"enum": values}}
-    started = time.perf_counter()
+    started = time.process_time()
     matcher = Compiler(vocabulary).compile(GrammarSpec(kind="json_schema", text=json.dumps(schema))).matcher()
     text = json.dumps(values[-1] if shape == "value" else [values[0], values[-1]])
     for token in tokenizer.encode(text):
         assert matcher.allowed()[token]
         matcher.accept(token)
     assert matcher.is_complete()
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
