@@ -37,7 +37,11 @@ def read_examples(file: Path) -> list[Example]:
 
 
 def read_texts(file: Path) -> list[str]:
-    """Texts, one JSON object a line with `text`, or one JSON string a line. Raises InvalidInput like `read_examples`."""
+    """Texts, one JSON object a line with `text`, or one JSON string a line.
+
+    Raises:
+        InvalidInput: as `read_examples` raises it.
+    """
     return _lines(file, lambda item: item if isinstance(item, str) else item["text"])
 
 

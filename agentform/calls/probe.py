@@ -14,6 +14,7 @@ from itertools import combinations
 from agentform.calls.choose import Answer, Scoring, choose
 from agentform.calls.form_filling import Prompts, as_messages
 from agentform.calls.limits import Limits
+from agentform.calls.prior import PriorStore
 from agentform.calls.questions import open_questions
 from agentform.calls.session import Session
 from agentform.errors import InvalidInput
@@ -62,8 +63,9 @@ async def probe(
     pairs = list(combinations([field.name for field in fields], 2))
     parents = {field.name: field.depends_on for field in fields}
     measured: dict[tuple[str, str], list[tuple[float, bool]]] = {pair: [] for pair in pairs}
+    store = PriorStore()
     for number, text in enumerate(examples, 1):
-        for pair, found in (await _measure(engine, target, text, pairs)).items():
+        for pair, found in (await _measure(engine, target, text, pairs, store)).items():
             measured[pair].append(found)
         on_progress(number, len(examples))
     couplings = [
@@ -80,20 +82,21 @@ async def probe(
 
 
 async def _measure(
-    engine: Engine, target: Target, text: str, pairs: Sequence[tuple[str, str]]
+    engine: Engine, target: Target, text: str, pairs: Sequence[tuple[str, str]], store: PriorStore
 ) -> dict[tuple[str, str], tuple[float, bool]]:
-    place = Prompts(engine, target, "").place(as_messages(text))
+    prompts = Prompts(engine, target, "")
+    place, priors = prompts.place(as_messages(text)), prompts.priors(store)
     session = Session(engine, limits=Limits())
-    raw = Scoring(calibration=0)
+    scoring = Scoring.of(engine)
     alone = {name: _only(target, name) for name in dict.fromkeys(name for pair in pairs for name in pair)}
     asked = [open_questions(record, {})[0] for record in alone.values()]
-    first = dict(zip(alone, await choose(session, place, asked, scoring=raw, priors=None), strict=True))
+    first = dict(zip(alone, await choose(session, place, asked, scoring=scoring, priors=priors), strict=True))
     cases = [(pair, index) for pair in pairs for index in _best(first[pair[0]])]
     follow = [
         open_questions(_only(target, child, parent), {((parent,), "value"): index})[0]
         for (parent, child), index in cases
     ]
-    answers = await choose(session, place, follow, scoring=raw, priors=None)
+    answers = await choose(session, place, follow, scoring=scoring, priors=priors)
     found: dict[tuple[str, str], tuple[float, bool]] = {}
     for pair in pairs:
         under = [answer for (of, _), answer in zip(cases, answers, strict=True) if of == pair]
