@@ -87,6 +87,12 @@ def test_function_schemas_are_put_into_words_of_json_schema():
     }
 
 
+def test_values_listed_for_an_array_are_those_of_its_items():
+    said = {"type": "array", "items": {"type": "string"}, "enum": ["a", "b"]}
+    assert functions._schema(said) == {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}
+    assert functions._schema({"type": "array", "enum": [["a"]]}) == {"type": "array", "enum": [["a"]]}
+
+
 def test_accepted_answers_vary_one_parameter_at_a_time():
     answers = functions._answers({"a": [1, 2], "b": ["x", ""], "c": [""], "d": [{"e": ["y", "z"]}]})
     assert answers == [{"a": 1, "b": "x", "d": {"e": "y"}}, {"a": 2, "b": "x", "d": {"e": "y"}}]
