@@ -33,6 +33,11 @@ class Scoring:
     """Log probability that a joint solution may give up before the leaves are decided in sequence instead."""
     lead_in: LeadIn = "key"
     """How questions are put; see docs/measurements.md for what each is good for."""
+    rotations: int = 1
+    """Orders in which letters are put to the options, each begun at another option; the log scores are averaged.
+
+    A model that leans to a letter or a position then leans to every option alike. Other lead-ins list no options.
+    """
     temperature: float = 1.0
     """Divides the log scores before they become probabilities; above 1 they become less certain."""
     running: float = 0.0
@@ -128,12 +133,14 @@ class Priors:
 
     def _key(self, question: Question, scoring: Scoring) -> str:
         q = question.for_prior
-        return self._store.key(self._identity, scoring.lead_in, q.lead, q.texts, q.groups, q.description)
+        return self._store.key(
+            self._identity, scoring.lead_in, scoring.rotations, q.lead, q.texts, q.groups, q.description
+        )
 
     async def _measure(
         self, session: Session, questions: Sequence[Question], scoring: Scoring
     ) -> list[tuple[float, ...]]:
-        runs = [await _log_scores(session, place, questions, scoring.lead_in) for place in self._places]
+        runs = [await _log_scores(session, place, questions, scoring) for place in self._places]
         return [
             tuple(sum(column) / len(runs) for column in zip(*(run[i] for run in runs), strict=True))
             for i in range(len(questions))
@@ -152,7 +159,7 @@ async def choose(
 
     Raises what `Engine.score` raises, and TokenizationChanged.
     """
-    scores = await _log_scores(session, place, questions, scoring.lead_in)
+    scores = await _log_scores(session, place, questions, scoring)
     leans = [(0.0,) * len(log_scores) for log_scores in scores]
     if priors is not None and scoring.calibration != 0:
         leans = await priors.of(session, questions, scoring)
@@ -176,20 +183,16 @@ def answer_from(question: Question, raw: Sequence[float], lean: Sequence[float],
 
 
 async def _log_scores(
-    session: Session, place: Place, questions: Sequence[Question], lead_in: LeadIn
+    session: Session, place: Place, questions: Sequence[Question], scoring: Scoring
 ) -> list[tuple[float, ...]]:
-    posed = [pose(question, place, lead_in) for question in questions]
-    prompt_ids = _shared([item.context.ids for item in posed])
-    tries = [_trie(session, item, len(prompt_ids)) for item in posed]
-    branches = [branch for trie in tries for branch in trie.branches]
-    logprobs = await session.score(prompt_ids, branches)
-    scores: list[tuple[float, ...]] = []
-    start = 0
-    for question, trie in zip(questions, tries, strict=True):
-        own = logprobs[start : start + len(trie.branches)]
-        start += len(trie.branches)
-        scores.append(_by_answer(question, trie.log_scores(own)))
-    return scores
+    """Log score of each answer of each question; one request for all."""
+    posed = [pose(question, place, scoring.lead_in, rotations=scoring.rotations) for question in questions]
+    every = [item for items in posed for item in items]
+    prompt_ids = _shared([item.context.ids for item in every])
+    tries = [_trie(session, item, len(prompt_ids)) for item in every]
+    logprobs = iter(await session.score(prompt_ids, [branch for trie in tries for branch in trie.branches]))
+    scored = iter([trie.log_scores([next(logprobs) for _ in trie.branches]) for trie in tries])
+    return [_by_answer(items, [next(scored) for _ in items]) for items in posed]
 
 
 def _shared(prompts: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
@@ -205,13 +208,15 @@ def _trie(session: Session, posed: Posed, num_shared: int) -> OptionTrie:
     return build_trie([own + line for line in lines])
 
 
-def _by_answer(question: Question, log_scores: Sequence[float]) -> tuple[float, ...]:
-    if len(log_scores) == len(question.answers):
-        return tuple(log_scores)
-    members: list[list[float]] = [[] for _ in question.answers]
-    for group, score in zip(question.groups, log_scores, strict=True):
-        members[group].append(score)
-    return tuple(map(_log_sum_exp, members))
+def _by_answer(posed: Sequence[Posed], scored: Sequence[Sequence[float]]) -> tuple[float, ...]:
+    """The mean over the ways in which a question was put; texts that stand for one answer are summed."""
+    rows: list[list[float]] = []
+    for item, log_scores in zip(posed, scored, strict=True):
+        members: dict[int, list[float]] = {}
+        for group, score in zip(item.groups, log_scores, strict=True):
+            members.setdefault(group, []).append(score)
+        rows.append([_log_sum_exp(members[answer]) for answer in range(len(members))])
+    return tuple(sum(column) / len(rows) for column in zip(*rows, strict=True))
 
 
 def _log_sum_exp(values: Sequence[float]) -> float:

@@ -30,27 +30,30 @@ class Posed:
     context: Context
     lead: str
     texts: tuple[str, ...]
+    groups: tuple[int, ...]
+    """The answer that each text stands for."""
 
 
-def pose(question: Question, place: Place, lead_in: LeadIn) -> Posed:
-    """The question put at `place`.
+def pose(question: Question, place: Place, lead_in: LeadIn, *, rotations: int = 1) -> list[Posed]:
+    """The question put at `place`, in as many ways as there are rotations of its letters.
 
     A next step is always asked for where it stands, and options that are too many for letters are described.
     """
-    if question.kind == "action" or lead_in == "key":
-        return Posed(context=place.json(), lead=question.lead, texts=question.texts)
-    if lead_in == "letters" and len(question.answers) <= len(string.ascii_uppercase):
-        return _lettered(question, place)
-    line = "Answer:" if lead_in == "anchored" else f"{_about(question)}:"
-    return Posed(context=place.json(line), lead=question.lead, texts=question.texts)
+    if lead_in == "letters" and question.kind != "action" and len(question.answers) <= len(string.ascii_uppercase):
+        shifts = range(min(rotations, len(question.answers)))
+        return [_lettered(question, place, shift) for shift in shifts]
+    line = "" if lead_in == "key" or question.kind == "action" else f"{_about(question)}:"
+    context = place.json("Answer:" if line and lead_in == "anchored" else line)
+    return [Posed(context=context, lead=question.lead, texts=question.texts, groups=question.groups)]
 
 
-def _lettered(question: Question, place: Place) -> Posed:
-    letters = string.ascii_uppercase[: len(question.answers)]
-    options = [f"{letter}. {_said(answer)}" for letter, answer in zip(letters, question.answers, strict=True)]
+def _lettered(question: Question, place: Place, shift: int) -> Posed:
+    """Letters for the options, the first of them for option `shift`; each stands for its answer once."""
+    order = [(at + shift) % len(question.answers) for at in range(len(question.answers))]
+    letters = string.ascii_uppercase[: len(order)]
+    options = [f"{letter}. {_said(question.answers[at])}" for letter, at in zip(letters, order, strict=True)]
     context = place.text("\n".join([f"{_about(question)}:", *options, "Answer:"]))
-    # Several texts may stand for one answer; its letter stands for it once.
-    return Posed(context=context, lead="", texts=tuple(f" {letter}\n" for letter in letters))
+    return Posed(context=context, lead="", texts=tuple(f" {letter}\n" for letter in letters), groups=tuple(order))
 
 
 def _about(question: Question) -> str:

@@ -182,7 +182,7 @@ def parse_schema(text: str) -> Schema:
     """The JSON Schema that a specification's text is; raises GrammarError when it is none."""
     try:
         schema = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise GrammarError(f"the JSON Schema is not JSON: {error}") from error
     if schema is not True and not isinstance(schema, dict):
         raise GrammarError(f"a JSON Schema is an object or true, not {text[:80]!r}")

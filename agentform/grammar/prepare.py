@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agentform.errors import Relaxation
+from agentform.errors import GrammarError, Relaxation
 from agentform.grammar.keywords import ANNOTATIONS, FORMATS, KEYWORDS, VALIDATED, Dialect
 from agentform.grammar.walk import Schema, SchemaDict, escaped, map_subschemas
 
@@ -43,9 +43,13 @@ def prepare(schema: Schema, dialect: Dialect, *, fault_of: Callable[[str], str] 
     """The schema without annotations and without what the engine does not enforce.
 
     `fault_of` says why a regular expression cannot be used, or `""`; by default `pattern_fault` does.
+    Raises GrammarError for a schema that is nested too deeply to be walked through.
     """
     preparing = _Preparing(dialect, fault_of or pattern_fault)
-    made = preparing.schema(schema, "")
+    try:
+        made = preparing.schema(schema, "")
+    except RecursionError:
+        raise GrammarError("the JSON Schema is nested too deeply") from None
     return Prepared(schema=made, relaxed=tuple(preparing.relaxed))
 
 

@@ -1,6 +1,7 @@
 """Typed decisions, tuning and probing, on an engine whose leanings are known."""
 
 import math
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import pytest
@@ -146,3 +147,16 @@ async def test_a_probe_says_what_is_declared_already():
 async def test_a_probe_needs_examples_and_two_closed_fields():
     with pytest.raises(InvalidInput, match="at least one example"):
         await probe(RecordingEngine(), load(Pet), [])
+
+
+async def test_rotations_take_out_a_lean_to_a_letter():
+    def always_a(prompt, branch):
+        return tuple(math.log(0.8 if chr(c) == "A" else 0.1) for c in branch.candidates)
+
+    engine = RecordingEngine(score_branch=always_a)
+    questions = {"topic": OneOf("What?", ["money", "post", "praise"])}
+    letters = Scoring(calibration=0, lead_in="letters")
+    found = await decide(engine, "x", questions, scoring=letters)
+    assert found["topic"].probability == pytest.approx(0.8)
+    found = await decide(engine, "x", questions, scoring=replace(letters, rotations=3))
+    assert [p for _, p in found["topic"].probabilities] == pytest.approx([1 / 3] * 3)

@@ -24,7 +24,7 @@ FRAMED = Place(
 
 
 def text(question, place, lead_in):
-    posed = pose(question, place, lead_in)
+    [posed] = pose(question, place, lead_in)
     return posed.context.line(posed.lead)
 
 
@@ -47,7 +47,15 @@ def test_lead_in_stands_on_one_line_before_the_frame(lead_in, alone, framed):
 
 
 def test_letters_stand_for_the_answers_in_order():
-    assert pose(QUESTION, FRAMED, "letters").texts == (" A\n", " B\n")
+    [posed] = pose(QUESTION, FRAMED, "letters")
+    assert (posed.texts, posed.groups) == ((" A\n", " B\n"), (0, 1))
+
+
+def test_rotations_give_every_option_every_letter():
+    first, second = pose(QUESTION, at(Context(ids=())), "letters", rotations=5)
+    assert "A. good\nB. bad" in first.context.tail
+    assert "A. bad\nB. good" in second.context.tail
+    assert second.groups == (1, 0)
 
 
 def test_more_options_than_letters_are_described():

@@ -119,7 +119,10 @@ def test_a_finished_value_ends(compilers, tokenizer, dialect):
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("text", ["{", "[]", '{"type": "nothing"}'])
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[]", '{"type": "nothing"}', '{"not":' * 9_000 + "true" + "}" * 9_000, '{"items":' * 500 + "{}" + "}" * 500],
+)
 def test_what_is_no_schema_is_a_grammar_error(compilers, dialect, text):
     with pytest.raises(GrammarError):
         compilers[dialect].compile(GrammarSpec(kind="json_schema", text=text))
