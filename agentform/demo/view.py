@@ -73,11 +73,12 @@ def _evidence_table(call: ToolCall) -> Table:
 
 def cost_table(costs: list[Cost], *, load_s: float) -> Table:
     """Tokens and seconds per message and in all; unknown counts are shown as `?`."""
-    table = Table("message", title="What it cost", caption=f"The model loaded in {load_s:.1f} s.")
+    table = Table(title="What it cost", caption=f"The model loaded in {load_s:.1f} s.")
+    table.add_column("message", no_wrap=True, overflow="ellipsis")
     for column in ("computed", "from cache", "completion", "reasoning", "seconds"):
         table.add_column(column, justify="right")
     for cost in costs:
-        table.add_row(Text(_shortened(cost.message)), *_counts(cost.usage), f"{cost.seconds:.2f}")
+        table.add_row(Text(cost.message), *_counts(cost.usage), f"{cost.seconds:.2f}")
     total = sum((cost.usage for cost in costs), Usage())
     table.add_section()
     table.add_row("all", *_counts(total), f"{sum(cost.seconds for cost in costs):.2f}")
@@ -87,7 +88,3 @@ def cost_table(costs: list[Cost], *, load_s: float) -> Table:
 def _counts(usage: Usage) -> tuple[str, ...]:
     counts = (usage.computed_tokens, usage.cached_tokens, usage.completion_tokens, usage.reasoning_tokens)
     return tuple("?" if count is None else f"{count:,}" for count in counts)
-
-
-def _shortened(text: str, width: int = 44) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
