@@ -16,9 +16,9 @@ __all__ = ["Talk", "Turn", "play", "talks"]
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """What is asked next; the prompt is `keep` tokens of the conversation so far and then `new`."""
+    """What is asked next; the prompt is `keep` tokens of the conversation so far (`None`: all) and then `new`."""
 
-    keep: int
+    keep: int | None
     new: tuple[int, ...]
     num_written: int
     """Tokens to generate; 0 for a score."""
@@ -56,16 +56,16 @@ def _turns(draw: random.Random, systems: list[tuple[int, ...]], alphabet: range,
     for index in range(draw.randrange(2, 6)):
         words = tuple(draw.choices(alphabet, k=draw.randrange(1, 12)))
         edits = index > 0 and draw.random() < 0.3
-        keep = 0 if index == 0 else draw.randrange(1, size + 1) if edits else size
+        keep = draw.randrange(1, size + 1) if edits else None
         new = system + words if index == 0 else words
         writes = draw.randrange(1, 9) if draw.random() < 0.6 else 0
-        if keep + len(new) + writes + 8 > length:
+        at = (size if keep is None else keep) + len(new)
+        if at + 40 > length:  # completions make it longer
             break
-        at = keep + len(new)
         boundaries = (len(system),) if index == 0 else (draw.randrange(1, at),) if draw.random() < 0.5 else ()
         branches = () if writes else _branches(draw, alphabet)
         turns.append(Turn(keep=keep, new=new, num_written=writes, branches=branches, boundaries=boundaries))
-        size = at  # a completion may end early, so edits keep within the prompt
+        size = at + writes  # at most: a completion may end early
     return tuple(turns)
 
 
@@ -89,7 +89,7 @@ async def _hold(engine: TorchEngine, talk: Talk, answers: Answers) -> None:
     said: tuple[int, ...] = ()
     for index, turn in enumerate(talk.turns):
         key = (talk.name, index)
-        prompt = said[: turn.keep] + turn.new if turn.keep < len(said) else said + turn.new
+        prompt = said[: turn.keep] + turn.new
         answers.prompts[key] = prompt
         options = {"conversation": talk.name, "boundaries": turn.boundaries}
         if turn.num_written:

@@ -8,7 +8,7 @@
 up makes free (every position has the same number of bytes), and `1 / (age_s + 1)` stands for the chance of a use soon:
 the longer unused, the less likely. Three kinds of items, each an evictable of its own:
 
-- the tail of a leaf, for attention-only models: one token lost per position freed, so this is plain least recently used;
+- the tail of a leaf, for attention-only models: one token lost per position freed, which is least recently used;
 - the tail of a leaf behind the last snapshot, for recurrent models: nothing can be resumed there, so it goes first;
 - a snapshot: lost are the tokens since the snapshot before it; freed are its own positions and, at the end of a leaf,
   those tokens too. `weight` is 1 where a conversation ends, `forks` where conversations were seen to part, and
@@ -22,11 +22,12 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from agentform.runtime.cache.radix_tree import Node, RadixTree
 from agentform.runtime.cache.runs import Runs, count
 
-__all__ = ["Cut", "evict"]
+__all__ = ["Cut", "GiveUp", "evict"]
 
 _SUPERSEDED = 1 / 64
 
@@ -41,6 +42,14 @@ class Cut:
     runs: Runs
     num_tokens: int
     """Tokens whose KV went; 0 for a snapshot."""
+
+
+class GiveUp(Protocol):
+    """A way to choose; see `evict`."""
+
+    def __call__(self, tree: RadixTree, num: int, /, *, recurrent: bool) -> list[Cut]:
+        """Give up at least `num` positions if that many are unlocked."""
+        ...
 
 
 def evict(tree: RadixTree, num: int, *, recurrent: bool) -> list[Cut]:

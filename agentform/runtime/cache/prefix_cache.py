@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from agentform.runtime.cache.counters import Counters
-from agentform.runtime.cache.eviction import Cut, evict
+from agentform.runtime.cache.eviction import Cut, GiveUp, evict
 from agentform.runtime.cache.lease import Lease
 from agentform.runtime.cache.misses import Evicted, Miss, explain
 from agentform.runtime.cache.pages import PagePool
@@ -38,15 +38,23 @@ class PrefixCache:
         position_bytes: int = 0,
         snapshot_positions: int = 0,
         num_slots: int = 0,
+        reuse: bool = True,
+        give_up: GiveUp = evict,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`capacity` in positions. A model with recurrent layers has `snapshot_positions` and `num_slots` above 0."""
+        """`capacity` in positions. A model with recurrent layers has `snapshot_positions` and `num_slots` above 0.
+
+        Without `reuse` every request starts from nothing: what a cache is measured against. `give_up` chooses what
+        is evicted.
+        """
         self._pool = PagePool(capacity)
         self._tree = RadixTree(clock=clock)
         self._budget_bytes = budget_bytes
         self._position_bytes = position_bytes
         self._snapshot_positions = snapshot_positions
         self._slots = list(range(num_slots))
+        self._reuse = reuse
+        self._give_up = give_up
         self._live = 0
         self._reserved = 0
         self._locked_snapshots = 0
@@ -70,6 +78,7 @@ class PrefixCache:
         """
         if self.is_recurrent and not self._slots:
             return None
+        usable = usable if self._reuse else 0
         match = self._tree.match_prefix(ids[:usable])
         self._tree.lock(match.node)
         source = match.node.deepest_snapshot() if self.is_recurrent else None
@@ -131,7 +140,7 @@ class PrefixCache:
         `None` if there is one, or one under way, or no room for one. The lease owns the positions until `attach`.
         """
         pending = lease.pending if lease.pending is not None else {}
-        if num_tokens in pending or self._has_snapshot(lease.node, num_tokens):
+        if not self._reuse or num_tokens in pending or self._has_snapshot(lease.node, num_tokens):
             return None
         if self._snapshot_positions > self._available():
             self._counters.declined_snapshots += 1
@@ -274,7 +283,7 @@ class PrefixCache:
         if short <= 0:
             return
         # A little more than needed, so that a full pool does not walk the tree for each token.
-        for given in evict(self._tree, max(short, self.capacity // 256), recurrent=self.is_recurrent):
+        for given in self._give_up(self._tree, max(short, self.capacity // 256), recurrent=self.is_recurrent):
             self._pool.free(given.runs)
             self._count_evicted(given)
 

@@ -37,7 +37,18 @@ class Snapshot:
 class Node:
     """A run of tokens and where their KV lives; `len(tokens) == count(runs)`."""
 
-    __slots__ = ("children", "end", "forks", "last_used", "locks", "parent", "pinned_until", "runs", "snapshot", "tokens")
+    __slots__ = (
+        "children",
+        "end",
+        "forks",
+        "last_used",
+        "locks",
+        "parent",
+        "pinned_until",
+        "runs",
+        "snapshot",
+        "tokens",
+    )
 
     def __init__(self, tokens: tuple[int, ...], runs: Runs, parent: Node | None) -> None:
         self.tokens = tokens

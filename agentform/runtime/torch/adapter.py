@@ -99,9 +99,7 @@ def prepare(model: PreTrainedModel) -> PreTrainedModel:
     return model.eval()
 
 
-def forward(
-    model: PreTrainedModel, step: LayerWork, input_ids: Tensor, position_ids: Tensor, rows: Tensor
-) -> Tensor:
+def forward(model: PreTrainedModel, step: LayerWork, input_ids: Tensor, position_ids: Tensor, rows: Tensor) -> Tensor:
     """Logits `[rows, vocabulary]` of the packed tokens that `rows` names.
 
     input_ids and position_ids `[1, tokens]`, rows `[n]`.

@@ -54,6 +54,7 @@ class TorchEngine:
         max_batch_tokens: int = 512,
         num_slots: int = 8,
         codec: SnapshotCodec | None = None,
+        reuse_prefixes: bool = True,
         num_threads: int | None = None,
     ) -> None:
         """Load a model folder, or take a loaded model (then `name`, `dtype` and `device` are its own).
@@ -63,6 +64,7 @@ class TorchEngine:
         `kv_budget_bytes` is by default 1 GiB, or a quarter of the free memory if that is less.
         It covers the KV, and for models with recurrent layers their `num_slots` live states, their snapshots (written
         by `codec`, exactly by default) and copies of states while a layer runs.
+        Without `reuse_prefixes` every request starts from nothing: what the cache is measured against.
         `max_batch_tokens` bounds the prompt and branch tokens of one step.
         Raises EngineError (CacheBudgetExceeded, WeightsCorrupt, ...) if the model cannot be served.
         """
@@ -94,6 +96,7 @@ class TorchEngine:
             position_bytes=runner.plan.position_bytes,
             snapshot_positions=runner.plan.snapshot_positions,
             num_slots=runner.plan.num_slots,
+            reuse=reuse_prefixes,
         )
         scheduler = Scheduler(
             self._cache, runner.compute, max_batch_tokens=max_batch_tokens, save_state=runner.save_state

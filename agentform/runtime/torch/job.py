@@ -12,9 +12,9 @@ from agentform.errors import AgentformError, EngineError
 from agentform.messages import Usage
 from agentform.runtime.cache.prefix_cache import Lease, PrefixCache
 from agentform.runtime.cache.runs import Runs, count, cut
+from agentform.runtime.cache.snapshot_points import SnapshotPoints
 from agentform.runtime.torch.mailbox import Mailbox
 from agentform.runtime.torch.segment import Segment
-from agentform.runtime.torch.snapshot_points import SnapshotPoints
 
 __all__ = ["Job"]
 
@@ -85,9 +85,7 @@ class Job(ABC):
 
     def admit(self, cache: PrefixCache, save_state: Callable[[int, Runs], None]) -> bool:
         """Take a lease; false if other requests hold too much for now. `save_state` copies a slot to a snapshot."""
-        lease = cache.open(
-            self.ids, usable=self._usable, extra=self.extra_tokens, conversation=self._conversation
-        )
+        lease = cache.open(self.ids, usable=self._usable, extra=self.extra_tokens, conversation=self._conversation)
         if lease is None:
             return False
         self._cache, self._lease, self._save_state = cache, lease, save_state

@@ -12,6 +12,7 @@ layer of one step; nothing is kept per branch, and nothing at all per candidate.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -125,7 +126,7 @@ def _chains(segment: Segment, start: int, slot: int) -> list[_Chain]:
     stops = sorted({*cuts, segment.num_chain} - {0})
     return [
         _Chain(start=start + begin, stop=start + stop, slot=slot, save=cuts.get(stop))
-        for begin, stop in zip([0, *stops[:-1]], stops, strict=True)
+        for begin, stop in itertools.pairwise([0, *stops])
     ]
 
 

@@ -10,8 +10,8 @@ from transformers import PreTrainedModel
 
 from agentform.runtime.cache.runs import Runs
 from agentform.runtime.torch.adapter import forward, prepare, probe_layers
-from agentform.runtime.torch.kv_pool import KVPool
 from agentform.runtime.torch.budget import plan_memory
+from agentform.runtime.torch.kv_pool import KVPool
 from agentform.runtime.torch.segment import Segment
 from agentform.runtime.torch.snapshot_codec import ExactCodec, SnapshotCodec
 from agentform.runtime.torch.state_pool import StatePool

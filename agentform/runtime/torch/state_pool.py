@@ -24,7 +24,13 @@ class StatePool:
     """
 
     def __init__(
-        self, shapes: Mapping[int, StateShape], num_slots: int, *, codec: SnapshotCodec, kv: KVPool, device: torch.device
+        self,
+        shapes: Mapping[int, StateShape],
+        num_slots: int,
+        *,
+        codec: SnapshotCodec,
+        kv: KVPool,
+        device: torch.device,
     ) -> None:
         def rows(shape: tuple[int, ...] | None, dtype: torch.dtype) -> Tensor | None:
             return None if shape is None else torch.zeros(num_slots, *shape, dtype=dtype, device=device)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from agentform.runtime.cache.runs import Runs, count, cut, join, positions
+from agentform.runtime.cache.runs import count, cut, join, positions
 from agentform.runtime.torch.attention import Span, attend
 from agentform.runtime.torch.kv_pool import KVPool
 from agentform.runtime.torch.linear_step import Layer, LinearStep

@@ -20,18 +20,23 @@ class SnapshotPoints:
     its logits) as well as any longer one.
     """
 
-    def __init__(self, wanted: Iterable[int] = (), *, last: int = 0) -> None:
+    def __init__(self, wanted: Iterable[int] = (), *, last: int = 0, least_gap: int = LEAST_GAP_TOKENS) -> None:
         """`last`: where the nearest snapshot is that exists already, 0 for none."""
+        self._least_gap = least_gap
         self._wanted = sorted(wanted)
         self._last = last
 
     @classmethod
-    def of(cls, lease: Lease, num_prompt: int, boundaries: Iterable[int]) -> SnapshotPoints:
+    def of(
+        cls, lease: Lease, num_prompt: int, boundaries: Iterable[int], *, least_gap: int = LEAST_GAP_TOKENS
+    ) -> SnapshotPoints:
         """Those of a request that was just admitted."""
         wanted = {num_prompt - 1, *boundaries}
         if lease.diverged:
             wanted.add(lease.num_matched)
-        return cls((point for point in wanted if lease.start < point <= num_prompt), last=lease.start)
+        return cls(
+            (point for point in wanted if lease.start < point <= num_prompt), last=lease.start, least_gap=least_gap
+        )
 
     def take(self, start: int, stop: int) -> list[int]:
         """The points in `(start, stop]`; they count as taken."""
@@ -44,7 +49,7 @@ class SnapshotPoints:
         return self._claim(point)
 
     def _claim(self, point: int) -> bool:
-        if point - self._last < LEAST_GAP_TOKENS:
+        if point - self._last < self._least_gap:
             return False
         self._last = point
         return True
