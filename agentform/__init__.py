@@ -12,6 +12,7 @@ from agentform.calls.choose import Scoring
 from agentform.calls.form_filling import Filled, fill, fill_sync
 from agentform.calls.limits import Limits
 from agentform.calls.prior import PriorStore
+from agentform.calls.thinking import Reasoning
 from agentform.errors import AgentformError
 from agentform.messages import (
     AnswerDelta,
@@ -28,6 +29,7 @@ from agentform.messages import (
     Usage,
 )
 from agentform.runtime.load import load_engine
+from agentform.schema.depends import DependsOn
 from agentform.tools import Tool, Toolbox, tool
 
 __version__ = "0.1.0"
@@ -40,12 +42,14 @@ __all__ = [
     "CallReady",
     "ChoiceMade",
     "Conversation",
+    "DependsOn",
     "Event",
     "Evidence",
     "Filled",
     "Limits",
     "Message",
     "PriorStore",
+    "Reasoning",
     "ReasoningDelta",
     "RunResult",
     "Scoring",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from agentform.errors import AgentformError, InvalidInput
-from agentform.schema.form import Choice, Fixed, Free, Node, Record, Union, pointer
+from agentform.messages import JsonValue
+from agentform.schema.form import Choice, Fixed, Free, Node, Record, Repeat, Subset, Union, pointer
 from agentform.schema.json_text import dumps
 from agentform.schema.load import Target, load
 from agentform.tools import Tool, tool
@@ -88,7 +90,7 @@ def _add_rows(table: Table, node: Node, condition: str) -> None:
         case Fixed():
             table.add_row(Text(place), "fixed", Text(node.why), Text(dumps(node.value)))
         case Choice():
-            table.add_row(Text(place), "choice", Text(node.why), Text(_options(node)))
+            table.add_row(Text(place), "choice", Text(node.why), Text(_options(node.options)))
         case Free():
             table.add_row(Text(place), "free", Text(node.why), "")
         case Record():
@@ -98,11 +100,16 @@ def _add_rows(table: Table, node: Node, condition: str) -> None:
             table.add_row(Text(place), "choice of arm", Text(node.why), Text(" | ".join(node.labels)))
             for arm, label in zip(node.arms, node.labels, strict=True):
                 _add_rows(table, arm, f"{condition} if {label}")
+        case Subset():
+            table.add_row(Text(place), "yes or no each", Text(node.why), Text(_options(node.options)))
+        case Repeat():
+            table.add_row(Text(place), "how many, then each", Text(node.why), "")
+            _add_rows(table, node.items[0], condition)
 
 
-def _options(node: Choice) -> str:
-    shown = [dumps(option) for option in node.options[:_SHOWN_OPTIONS]]
-    more = len(node.options) - len(shown)
+def _options(options: Sequence[JsonValue]) -> str:
+    shown = [dumps(option) for option in options[:_SHOWN_OPTIONS]]
+    more = len(options) - len(shown)
     return " | ".join(shown) + (f" | … {more} more" if more else "")
 
 
@@ -128,3 +135,8 @@ def _count(node: Node, counts: dict[str, int]) -> None:
             counts["choice"] += 1
             for arm in node.arms:
                 _count(arm, counts)
+        case Subset():
+            counts["choice"] += len(node.options)
+        case Repeat():
+            counts["choice"] += 1
+            _count(node.items[0], counts)

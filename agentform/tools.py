@@ -6,7 +6,7 @@ import difflib
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, cast, overload
 
@@ -18,11 +18,15 @@ from agentform.errors import (
     CallRejected,
     DuplicateTool,
     InvalidToolName,
+    ToolError,
     UnknownTool,
+    UnsupportedSchema,
     UnsupportedSignature,
 )
 from agentform.messages import JsonValue
-from agentform.schema.load import Target
+from agentform.schema.docstring import documentation
+from agentform.schema.load import Target, load
+from agentform.schema.openapi import Operation, OperationRequest, operations
 from agentform.schema.signature import bind_arguments, load_signature, parameters_of, underlying
 
 __all__ = ["Tool", "Toolbox", "tool"]
@@ -115,6 +119,56 @@ class Toolbox(Mapping[str, Tool[..., Any]]):
                 raise DuplicateTool(f"two tools are named {made.name!r}")
             self._tools[made.name] = made
 
+    @classmethod
+    def from_mcp_schema(
+        cls,
+        tools: Iterable[Mapping[str, Any]],
+        *,
+        call: Callable[[str, Mapping[str, JsonValue]], Any] | None = None,
+        lenient: bool = False,
+    ) -> Toolbox:
+        """Tools from the descriptions that an MCP server lists: `name`, `description` and `inputSchema`.
+
+        `call(name, arguments)`, plain or async, runs a tool; without it, running one raises `ToolError`. Arguments
+        are validated against the raw schema. `lenient` is as in `load`. Raises `UnsupportedSchema`,
+        `InvalidToolName` and `DuplicateTool`.
+        """
+        return cls(
+            _remote(
+                str(said.get("name", "")),
+                str(said.get("description") or said.get("title") or ""),
+                said.get("inputSchema", {"type": "object"}),
+                None if call is None else partial(call, str(said.get("name", ""))),
+                lenient,
+            )
+            for said in tools
+        )
+
+    @classmethod
+    def from_openapi(
+        cls,
+        document: Mapping[str, Any],
+        *,
+        call: Callable[[OperationRequest], Any] | None = None,
+        lenient: bool = False,
+    ) -> Toolbox:
+        """Tools from the operations of an OpenAPI 3.0 or 3.1 document; `operations` tells how they are named.
+
+        `call(request)`, plain or async, sends a request; without it, running a tool raises `ToolError`. `lenient`
+        is as in `load`, and leaves out operations whose body cannot be JSON. Raises `UnsupportedSchema` and
+        `DuplicateTool`.
+        """
+        return cls(
+            _remote(
+                found.name,
+                found.description,
+                found.schema,
+                None if call is None else partial(_send, call, found),
+                lenient,
+            )
+            for found in operations(document, lenient=lenient)
+        )
+
     def __getitem__(self, name: str) -> Tool[..., Any]:
         if name in self._tools:
             return self._tools[name]
@@ -136,13 +190,47 @@ class Toolbox(Mapping[str, Tool[..., Any]]):
         return [item.definition() for item in self._tools.values()]
 
 
+class _Remote:
+    """Calls a function with all arguments as one mapping, whatever their names are."""
+
+    def __init__(self, name: str, call: Callable[[Mapping[str, JsonValue]], Any] | None) -> None:
+        self._name = name
+        self._call = call
+
+    def __call__(self, /, **arguments: JsonValue) -> Any:
+        if self._call is None:
+            raise ToolError(f"{self._name!r} was made without a `call` and cannot be run")
+        return self._call(arguments)
+
+
+def _remote(
+    name: str,
+    description: str,
+    schema: Mapping[str, Any],
+    call: Callable[[Mapping[str, JsonValue]], Any] | None,
+    lenient: bool,
+) -> Tool[..., Any]:
+    try:
+        target = load(dict(schema), name=name, lenient=lenient)
+    except UnsupportedSchema as error:
+        raise UnsupportedSchema(f"tool {name!r}: {error.reason}", pointer=error.pointer) from error
+    if isinstance(target.form.schema, bool) or target.form.schema.get("type", "object") != "object":
+        raise UnsupportedSchema(f"tool {name!r}: its arguments are not an object")
+    target = replace(target, description=description)
+    return Tool(name=name, description=description, target=target, fn=_Remote(name, call))
+
+
+def _send(call: Callable[[OperationRequest], Any], operation: Operation, arguments: Mapping[str, JsonValue]) -> Any:
+    return call(operation.request(arguments))
+
+
 def _as_tool(item: Callable[..., Any]) -> Tool[..., Any]:
     return cast("Tool[..., Any]", item) if isinstance(item, Tool) else tool(item)
 
 
 def _make(fn: Callable[..., Any], *, name: str | None, description: str | None, strict_docs: bool) -> Tool[..., Any]:
     name = _name_of(fn) if name is None else name
-    said, parameters = _documentation(fn)
+    said, parameters = documentation(fn)
     if strict_docs:
         _compare_docs(name, set(parameters_of(fn)), {key for key, text in parameters.items() if text})
     said = said if description is None else description
@@ -154,28 +242,6 @@ def _name_of(fn: Callable[..., Any]) -> str:
     while isinstance(fn, partial):
         fn = fn.func
     return getattr(fn, "__name__", type(fn).__name__)
-
-
-def _documentation(fn: Callable[..., Any]) -> tuple[str, dict[str, str]]:
-    """What a docstring says of the function, and of its parameters by name."""
-    text = _docstring(fn)
-    if "\n" not in text:
-        return text, {}
-    from docstring_parser import parse
-
-    try:
-        parsed = parse(text)
-    except Exception:  # a docstring that resembles a style but breaks it is plain text
-        return text, {}
-    said = "\n\n".join(part.strip() for part in (parsed.short_description, parsed.long_description) if part)
-    return said, {item.arg_name: " ".join((item.description or "").split()) for item in parsed.params}
-
-
-def _docstring(fn: Callable[..., Any]) -> str:
-    while isinstance(fn, partial):
-        fn = fn.func
-    own = inspect.getdoc(underlying(fn))
-    return (own if inspect.isroutine(fn) else own or inspect.getdoc(type(fn))) or ""
 
 
 def _compare_docs(name: str, parameters: set[str], described: set[str]) -> None:

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from agentform.calls.choose import Priors, Scoring, choose, require_confidence
 from agentform.calls.fill import Filling, evidence_of
@@ -218,9 +219,12 @@ class Caller:
 
     def _priors_at(self, place: Callable[[Context], Context], *identity: object) -> Priors:
         """Label priors measured at the same place after content-free messages."""
-        prompts = [self.prompt([Message(role="user", content=text)]) for text in CONTENT_FREE]
-        contexts = [place(Context(ids=ids)) for ids in prompts]
+        contexts = [place(Context(ids=ids)) for ids in self._content_free_prompts]
         return Priors(self.priors, contexts, self.engine.info.digest, *identity)
+
+    @cached_property
+    def _content_free_prompts(self) -> list[tuple[int, ...]]:
+        return [self.prompt([Message(role="user", content=text)]) for text in CONTENT_FREE]
 
     def retry_prompt(self, messages: Sequence[Message], refused: Message, result: ToolResult) -> tuple[int, ...]:
         """The conversation with a refused call and the reason for its refusal at its end."""

@@ -25,8 +25,18 @@ _NUM_ALTERNATIVES = 3
 class Scoring:
     """How options are scored."""
 
-    calibration: float = 0.7
+    beam: int = 4
+    """Hypotheses kept alive where leaves depend on one another."""
+    max_gap: float = 6.0
+    """Log probability that a joint solution may give up before the leaves are decided in sequence instead."""
+    calibration: float = 0.9
     """Share of the label prior that is taken out of the log scores; 0 leaves them raw. See docs/measurements.md."""
+    calibration_with_nothing: float = 0.7
+    """The same, at most, for questions that may be answered with nothing: null or absence."""
+
+    def strength(self, question: Question) -> float:
+        """The share of the label prior to take out for a question."""
+        return self.calibration if question.nothing is None else min(self.calibration, self.calibration_with_nothing)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,18 +54,22 @@ class Answer:
         """The answer taken."""
         return self.question.answers[self.index]
 
-    def evidence(self, *, how: How = "scored", gap: float | None = None) -> Evidence:
-        """The answer as evidence for its place."""
+    def evidence(self, *, how: How | None = None, gap: float | None = None) -> Evidence:
+        """The answer as evidence for its place.
+
+        Without `how`: scored, or joint where a less probable option was taken for the sake of what depends on it.
+        """
         ranked = sorted(range(len(self.probabilities)), key=lambda i: -self.probabilities[i])
         others = [i for i in ranked if i != self.index][:_NUM_ALTERNATIVES]
+        lost = math.log(self.probabilities[ranked[0]] / max(self.probabilities[self.index], 1e-300))
         return Evidence(
             pointer=pointer(self.question.path),
             value=self.value,
-            how=how,
+            how=how or ("joint" if lost > 0 else "scored"),
             probability=self.probabilities[self.index],
             raw_probability=self.raw_probabilities[self.index],
             legal_mass=self.legal_mass,
-            gap=gap,
+            gap=gap if gap is not None else lost if lost > 0 else None,
             alternatives=tuple(
                 Alternative(value=self.question.answers[i], probability=self.probabilities[i]) for i in others
             ),
@@ -72,14 +86,16 @@ class Priors:
 
     async def of(self, session: Session, questions: Sequence[Question]) -> list[tuple[float, ...]]:
         """Mean log score of every answer of every question over the content-free contexts."""
+        questions = [question.for_prior for question in questions]
         keys = [self._store.key(self._identity, q.lead, q.texts, q.groups) for q in questions]
         known = [self._store.get(key, size=len(q.answers)) for key, q in zip(keys, questions, strict=True)]
-        missing = [i for i, prior in enumerate(known) if prior is None]
+        missing = {keys[i]: questions[i] for i, prior in enumerate(known) if prior is None}
         if missing:
-            measured = await self._measure(session, [questions[i] for i in missing])
-            for i, prior in zip(missing, measured, strict=True):
-                self._store.put(keys[i], prior)
-                known[i] = prior
+            measured = await self._measure(session, list(missing.values()))
+            found = dict(zip(missing, measured, strict=True))
+            for key, prior in found.items():
+                self._store.put(key, prior)
+            known = [found[key] if prior is None else prior for key, prior in zip(keys, known, strict=True)]
         return [prior for prior in known if prior is not None]
 
     async def _measure(self, session: Session, questions: Sequence[Question]) -> list[tuple[float, ...]]:
@@ -106,7 +122,7 @@ async def choose(
     use_prior = priors is not None and scoring.calibration != 0
     leans = await priors.of(session, questions) if priors and use_prior else [(0.0,) * len(s) for s in scores]
     return [
-        _answer(question, log_scores, calibrated(log_scores, lean, scoring.calibration))
+        _answer(question, log_scores, calibrated(log_scores, lean, scoring.strength(question), question.nothing))
         for question, log_scores, lean in zip(questions, scores, leans, strict=True)
     ]
 

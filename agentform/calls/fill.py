@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from agentform.calls.choose import Answer, Priors, Scoring, choose, require_confidence
-from agentform.calls.questions import Kind, open_questions
+from agentform.calls.choose import Priors, Scoring
+from agentform.calls.decide import Answers, decide, indices
 from agentform.calls.session import Session
+from agentform.calls.text import MEMBER, Kind, member_key, pieces
 from agentform.calls.transcript import Context
-from agentform.calls.writer import Written, pieces, write
+from agentform.calls.writer import Written, write
 from agentform.errors import Violation
 from agentform.messages import Evidence, How, JsonValue
-from agentform.schema.form import Choice, Field, Fixed, Free, Node, Path, Record, Union, pointer
+from agentform.schema.depends import in_order
+from agentform.schema.form import Choice, Field, Fixed, Free, Node, Path, Record, Repeat, Subset, Union, pointer
 from agentform.schema.json_text import loads
 from agentform.schema.load import Target
 
-__all__ = ["Draft", "Filling", "RetryContext", "decide", "evidence_of", "write_draft"]
+__all__ = ["Draft", "Filling", "RetryContext", "draft_in_sequence", "evidence_of", "first_draft", "write_draft"]
 
 RetryContext = Callable[[str, Sequence[Violation]], Awaitable[Context]]
 """Makes a place from which a refused form can be filled again, the refused JSON and its faults in view."""
@@ -40,7 +43,7 @@ class Filling:
 class Draft:
     """A filled form that may still be invalid."""
 
-    answers: Mapping[tuple[Path, Kind], Answer]
+    answers: Answers
     written: Written
     how: Mapping[Path, How] = field(default_factory=dict[Path, How])
     """Leaves that were decided otherwise than scored or generated."""
@@ -53,24 +56,34 @@ class Draft:
         return loads(self.written.text)
 
 
-async def decide(session: Session, filling: Filling) -> dict[tuple[Path, Kind], Answer]:
-    """Answer every closed question of the form, one batch per wave.
+async def first_draft(session: Session, filling: Filling) -> Draft:
+    """The form as the model fills it when it is first asked.
 
-    Raises:
-        Abstained: a choice stayed below the limits on legal mass or probability.
+    Raises what `decide` and `write` raise.
     """
-    answers: dict[tuple[Path, Kind], Answer] = {}
-    while wave := open_questions(filling.target.form.root, _indices(answers)):
-        found = await choose(session, filling.context, wave, scoring=filling.scoring, priors=filling.priors)
-        require_confidence(found, session.limits)
-        answers |= {answer.question.key: answer for answer in found}
-    return answers
+    root, context = filling.target.form.root, filling.context
+    decided = await decide(session, context, root, scoring=filling.scoring, priors=filling.priors)
+    return await write_draft(session, filling, decided.answers, known=decided.texts)
+
+
+async def draft_in_sequence(
+    session: Session, filling: Filling, context: Context, *, answers: Answers, texts: Mapping[Path, str]
+) -> Draft:
+    """The form with all that `answers` and `texts` do not hold decided leaf by leaf, each with those before it in view.
+
+    Raises what `decide` and `write` raise.
+    """
+    root = in_sequence(filling.target.form.root)
+    decided = await decide(
+        session, context, root, scoring=filling.scoring, priors=filling.priors, answers=answers, texts=texts
+    )
+    return await write_draft(session, filling, decided.answers, context=context, known=decided.texts)
 
 
 async def write_draft(
     session: Session,
     filling: Filling,
-    answers: Mapping[tuple[Path, Kind], Answer],
+    answers: Answers,
     *,
     context: Context | None = None,
     known: Mapping[Path, str] | None = None,
@@ -80,13 +93,25 @@ async def write_draft(
     Raises:
         ArgumentsTruncated: a free leaf was not complete within its token limit.
     """
-    parts = pieces(filling.target.form.root, _indices(answers))
+    parts = pieces(filling.target.form.root, indices(answers))
     written = await write(session, context or filling.context, parts, closing=filling.closing, known=known)
     return Draft(answers=answers, written=written)
 
 
-def _indices(answers: Mapping[tuple[Path, Kind], Answer]) -> dict[tuple[Path, Kind], int]:
-    return {key: answer.index for key, answer in answers.items()}
+def in_sequence(node: Node) -> Node:
+    """The same form with every field depending on all that are decided before it."""
+    match node:
+        case Record():
+            order = in_order({field.name: field.depends_on for field in node.fields})
+            before = {name: tuple(order[:at]) for at, name in enumerate(order)}
+            fields = [replace(f, node=in_sequence(f.node), depends_on=before[f.name]) for f in node.fields]
+            return replace(node, fields=tuple(fields))
+        case Union():
+            return replace(node, arms=tuple(map(in_sequence, node.arms)))
+        case Repeat():
+            return replace(node, items=tuple(map(in_sequence, node.items)))
+        case _:
+            return node
 
 
 def evidence_of(root: Node, draft: Draft) -> tuple[Evidence, ...]:
@@ -108,6 +133,12 @@ def _evidence(node: Node, draft: Draft) -> list[Evidence]:
             return [item for field in node.fields for item in _field_evidence(node, field, draft)]
         case Union():
             return _union_evidence(node, draft)
+        case Subset():
+            return [_subset_evidence(node, draft)]
+        case Repeat():
+            count = draft.answers[node.path, "count"]
+            items = node.items[: node.min_items + count.index]
+            return [count.evidence(), *(found for item in items for found in _evidence(item, draft))]
 
 
 def _field_evidence(record: Record, item: Field, draft: Draft) -> list[Evidence]:
@@ -115,18 +146,38 @@ def _field_evidence(record: Record, item: Field, draft: Draft) -> list[Evidence]
     if item.required:
         return _evidence(item.node, draft)
     presence = draft.answers[path, "presence"]
-    return _evidence(item.node, draft) if presence.index else [presence.evidence()]
+    return _evidence(item.node, draft) if presence.index else [replace(presence.evidence(), value=None)]
 
 
 def _union_evidence(node: Union, draft: Draft) -> list[Evidence]:
+    """A scored or fixed arm is one leaf, decided as the arm; below any other arm there are leaves of its own."""
     answer = draft.answers[node.path, "arm"]
     arm = node.arms[answer.index]
-    if isinstance(arm, Fixed):
-        # The arm is its value: one leaf, scored as the arm.
-        return [replace(answer.evidence(), value=arm.value)]
-    return [answer.evidence(), *_evidence(arm, draft)]
+    match arm:
+        case Fixed():
+            return [replace(answer.evidence(), value=arm.value)]
+        case Free():
+            written = _evidence(arm, draft)[0]
+            return [replace(answer.evidence(), value=written.value, how=written.how)]
+        case Record():
+            return [answer.evidence(), *_evidence(arm, draft)]
+        case _:
+            return _evidence(arm, draft)
+
+
+def _subset_evidence(node: Subset, draft: Draft) -> Evidence:
+    """The list as one leaf: the probability of its members and of the others' absence together."""
+    found = [draft.answers[member_key(node, at)] for at in range(len(node.options))]
+    return Evidence(
+        pointer=pointer(node.path),
+        value=[option for option, answer in zip(node.options, found, strict=True) if answer.index == MEMBER],
+        how=draft.how.get(node.path, "scored"),
+        probability=math.prod(answer.probabilities[answer.index] for answer in found),
+        raw_probability=math.prod(answer.raw_probabilities[answer.index] for answer in found),
+        legal_mass=min(answer.legal_mass for answer in found),
+    )
 
 
 def _scored(draft: Draft, path: Path, kind: Kind) -> Evidence:
-    how = draft.how.get(path, "scored")
+    how = draft.how.get(path)
     return draft.answers[path, kind].evidence(how=how, gap=draft.gap if how == "joint" else None)

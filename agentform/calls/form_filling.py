@@ -51,6 +51,7 @@ async def fill(
     form: type[T],
     *,
     instructions: str = ...,
+    list_fields: bool = ...,
     limits: Limits | None = ...,
     scoring: Scoring | None = ...,
     priors: PriorStore | None = ...,
@@ -62,6 +63,7 @@ async def fill(
     form: Any,
     *,
     instructions: str = ...,
+    list_fields: bool = ...,
     limits: Limits | None = ...,
     scoring: Scoring | None = ...,
     priors: PriorStore | None = ...,
@@ -72,13 +74,16 @@ async def fill(
     form: Any,
     *,
     instructions: str = "",
+    list_fields: bool = False,
     limits: Limits | None = None,
     scoring: Scoring | None = None,
     priors: PriorStore | None = None,
 ) -> Filled[Any]:
     """Fill `form` (a pydantic model, another type, or a JSON Schema) from a conversation.
 
-    `messages` is a text or messages that end with the user's. `priors` keeps label priors between calls.
+    `messages` is a text or messages that end with the user's. The system message holds `instructions` and the form's
+    own description; with `list_fields` also every field with its description and options, which large models use
+    and small ones are led astray by. `priors` keeps label priors between calls.
 
     Raises:
         UnsupportedSchema: the form cannot be compiled.
@@ -86,7 +91,7 @@ async def fill(
         EngineError: the engine cannot serve the request; DeadlineExceeded among them.
     """
     target = form if isinstance(form, Target) else load(form)
-    prompts = _Prompts(engine, target, instructions)
+    prompts = _Prompts(engine, target, instructions, list_fields)
     session = Session(engine, limits=limits or Limits())
     conversation = _as_messages(messages)
     filling = Filling(
@@ -112,6 +117,7 @@ def fill_sync(
     form: type[T],
     *,
     instructions: str = ...,
+    list_fields: bool = ...,
     limits: Limits | None = ...,
     scoring: Scoring | None = ...,
     priors: PriorStore | None = ...,
@@ -123,6 +129,7 @@ def fill_sync(
     form: Any,
     *,
     instructions: str = ...,
+    list_fields: bool = ...,
     limits: Limits | None = ...,
     scoring: Scoring | None = ...,
     priors: PriorStore | None = ...,
@@ -142,16 +149,15 @@ def _as_messages(messages: str | Sequence[Message]) -> list[Message]:
 class _Prompts:
     """Prompts that end where the form's JSON begins."""
 
-    def __init__(self, engine: Engine, target: Target, instructions: str) -> None:
+    def __init__(self, engine: Engine, target: Target, instructions: str, list_fields: bool) -> None:
         self._engine = engine
-        about = target.description or f"Fill in the form '{target.name}' from the conversation."
-        parts = [instructions, about, "Answer with JSON.", argument_lines(target.form)]
-        self._system = "\n".join(part for part in parts if part)
+        listing = argument_lines(target.form) if list_fields else ""
+        self._system = "\n".join(part for part in (instructions, target.description, listing) if part)
 
     def context(self, messages: Sequence[Message]) -> Context:
-        system = {"role": "system", "content": self._system}
+        system = [{"role": "system", "content": self._system}] if self._system else []
         plain = [{"role": m.role, "content": m.content} for m in messages]
-        return Context(ids=self._engine.tokenizer.render([system, *plain]))
+        return Context(ids=self._engine.tokenizer.render([*system, *plain]))
 
     def priors(self, store: PriorStore) -> Priors:
         contexts = [self.context([Message(role="user", content=text)]) for text in CONTENT_FREE]

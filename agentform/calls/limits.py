@@ -30,6 +30,8 @@ class Limits:
     """Times that failing leaves are decided again before the call is rejected."""
     joint_candidates: int = 256
     """Joint assignments of closed leaves that are tried against the validators in one repair."""
+    joint_s: float = 2.0
+    """Seconds for the same."""
     deadline_s: float | None = None
     """Wall-clock seconds for the whole run."""
     min_legal_mass: float | None = None

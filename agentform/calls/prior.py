@@ -29,8 +29,17 @@ CONTENT_FREE = (
 """Inputs that carry no content: the model's answers to them are its label prior."""
 
 
-def calibrated(log_scores: Sequence[float], prior: Sequence[float], strength: float) -> tuple[float, ...]:
-    """Log scores with `strength` times the mean log prior taken out; 0 leaves them raw."""
+def calibrated(
+    log_scores: Sequence[float], prior: Sequence[float], strength: float, nothing: int | None = None
+) -> tuple[float, ...]:
+    """Log scores with `strength` times the mean log prior taken out; 0 leaves them raw.
+
+    `nothing` is the option that says "nothing", if there is one. It is the right answer to a content-free input, so
+    what the prior gives it is no lean; it is corrected by as much as the others are on average.
+    """
+    if nothing is not None:
+        others = [lean for at, lean in enumerate(prior) if at != nothing]
+        prior = [sum(others) / len(others) if at == nothing else lean for at, lean in enumerate(prior)]
     return tuple(score - strength * lean for score, lean in zip(log_scores, prior, strict=True))
 
 

@@ -68,7 +68,10 @@ class Session:
         stop: Sequence[str] = (),
         grammar: GrammarSpec | None = None,
     ) -> AsyncGenerator[Chunk, None]:
-        """Stream a completion; to be closed by who may leave it early. Raises what `Engine.generate` raises, and DeadlineExceeded at the deadline."""
+        """Stream a completion. Whoever may leave it early has to close it.
+
+        Raises what `Engine.generate` raises, and DeadlineExceeded at the deadline.
+        """
         request = GenerateRequest(
             prompt_ids=tuple(prompt_ids),
             max_tokens=max_tokens,

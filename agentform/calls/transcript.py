@@ -9,6 +9,8 @@ from agentform.runtime.engine import Tokenizer
 
 __all__ = ["Context", "advance", "continue_from", "splice"]
 
+_MAX_CHARACTER_BYTES = 4
+
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
@@ -83,4 +85,6 @@ def _cut_at(tokenizer: Tokenizer, ids: tuple[int, ...], text: str) -> int | None
             low = middle + 1
         else:
             high = middle
-    return low if tokenizer.decode(ids[:low]) == text else None
+    # The last character may be spread over several tokens; incomplete, it has the length of a whole one.
+    ends = range(low, min(low + _MAX_CHARACTER_BYTES, len(ids) + 1))
+    return next((end for end in ends if tokenizer.decode(ids[:end]) == text), None)

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
-from agentform.calls.questions import Decisions
 from agentform.calls.session import Session
+from agentform.calls.text import Piece
 from agentform.calls.transcript import Context
 from agentform.errors import ArgumentsTruncated, InvalidInput
 from agentform.grammar.spec import GrammarSpec
 from agentform.messages import JsonValue
 from agentform.runtime.engine import Tokenizer
-from agentform.schema.form import Choice, Fixed, Free, Node, Path, Record, Union, pointer
+from agentform.schema.form import Free, Path, pointer
 from agentform.schema.json_text import dumps, loads
 
-__all__ = ["Piece", "Written", "pieces", "write"]
-
-Piece: TypeAlias = str | Free
+__all__ = ["Written", "generate_leaf", "write"]
 
 # What a value may begin with: the prompt ends where all of these still leave the same tokens behind.
 _PROBES = (
@@ -52,39 +49,6 @@ class Written:
     free: Mapping[Path, str]
 
 
-def pieces(root: Node, decisions: Decisions) -> list[Piece]:
-    """The form as literal text and free leaves in written order; literals are never adjacent."""
-    merged: list[Piece] = []
-    for piece in _pieces(root, decisions):
-        if merged and isinstance(piece, str) and isinstance(merged[-1], str):
-            merged[-1] += piece
-        else:
-            merged.append(piece)
-    return merged
-
-
-def _pieces(node: Node, decisions: Decisions) -> list[Piece]:
-    match node:
-        case Free():
-            return [node]
-        case Fixed():
-            return [dumps(node.value)]
-        case Choice():
-            return [dumps(node.options[decisions[node.path, "value"]])]
-        case Union():
-            return _pieces(node.arms[decisions[node.path, "arm"]], decisions)
-        case Record():
-            return _record_pieces(node, decisions)
-
-
-def _record_pieces(node: Record, decisions: Decisions) -> list[Piece]:
-    written: list[Piece] = []
-    for field in node.fields:
-        if field.required or decisions[(*node.path, field.name), "presence"]:
-            written += [", " if written else "", f"{dumps(field.name)}: ", *_pieces(field.node, decisions)]
-    return ["{", *written, "}"]
-
-
 async def write(
     session: Session,
     context: Context,
@@ -110,13 +74,19 @@ async def write(
         follow = (following if isinstance(following, str) else "") or closing
         value = (known or {}).get(piece.path)
         if value is None:
-            value = await _generate(session, context.with_text(text), piece, follow[:_FOLLOW_CHARACTERS])
+            value = await generate_leaf(session, context.with_text(text), piece, follow=follow)
         free[piece.path] = value
         text += value
     return Written(text=text, free=free)
 
 
-async def _generate(session: Session, context: Context, leaf: Free, follow: str) -> str:
+async def generate_leaf(session: Session, context: Context, leaf: Free, *, follow: str) -> str:
+    """The JSON text of a free leaf, generated at `context` under the leaf's own grammar; `follow` comes after it.
+
+    Raises:
+        ArgumentsTruncated: the leaf was not complete within `Limits.argument_tokens`.
+    """
+    follow = follow[:_FOLLOW_CHARACTERS]
     prompt, lead = _heal(session.tokenizer, context)
     grammar = GrammarSpec(kind="json_schema", text=_schema_text(leaf), lead=lead, follow=follow)
     max_tokens = session.limits.argument_tokens

@@ -27,7 +27,7 @@ __all__ = ["run_demo"]
 
 # A model of 135M parameters needs a start for its note on the customer, and one call per message is what it can do.
 _REASONING = Reasoning(prefix="The customer wants", stop=(".", "\n"))
-_LIMITS = Limits(steps=2, reasoning_tokens=32, argument_tokens=64, answer_tokens=48)
+_LIMITS = Limits(steps=2, reasoning_tokens=32, argument_tokens=128, answer_tokens=48)
 
 
 async def run_demo(file: Path, *, model: str, console: Console) -> list[Cost]:

@@ -116,20 +116,20 @@ class Compiler:
             if not problem:
                 return self._made(spec, prototype, known.relaxed)
         started = time.monotonic()
-        made, lark = self._search(spec)
+        made, source = self._search(spec)
         if time.monotonic() - started > _WORTH_STORING_S:
-            self._store.put(key, Recipe(text=lark, relaxed=made.relaxed))
+            self._store.put(key, Recipe(text=source, relaxed=made.relaxed))
         return made
 
     def _search(self, spec: GrammarSpec) -> tuple[CompiledGrammar, str]:
-        """The strongest form of the schema that compiles, and its Lark text."""
+        """The strongest form of the schema that compiles, and its text for llguidance."""
         problem = "no form of it compiles"
         for schema, relaxed in self._forms(parse_schema(spec.text)):
-            lark = _lark(spec, f"%json {_styled(schema)}")
-            prototype, problem = self._try(lark)
+            source = _source(spec, _styled(schema))
+            prototype, problem = self._try(source)
             if not problem:
                 found = tuple(Relaxation(pointer="", what=text) for text in prototype.get_grammar_warnings())
-                return self._made(spec, prototype, relaxed + found), lark
+                return self._made(spec, prototype, relaxed + found), source
         raise GrammarError(f"json_schema grammar does not compile: {problem}")
 
     def _forms(self, schema: Schema) -> Iterator[tuple[Schema, tuple[Relaxation, ...]]]:
@@ -151,14 +151,14 @@ class Compiler:
     def _made(self, spec: GrammarSpec, prototype: LLMatcher, relaxed: tuple[Relaxation, ...]) -> CompiledGrammar:
         return CompiledGrammar(spec=spec, relaxed=relaxed, vocabulary=self._vocabulary, prototype=prototype)
 
-    def _try(self, lark: str) -> tuple[LLMatcher, str]:
+    def _try(self, source: str) -> tuple[LLMatcher, str]:
         limits = LLParserLimits(
             initial_lexer_fuel=self._limits.lexer_work,
             step_lexer_fuel=self._limits.step_lexer_work,
             step_max_items=self._limits.step_items,
             max_grammar_size=self._limits.grammar_symbols,
         )
-        matcher = LLMatcher(self._vocabulary.native, lark, log_level=0, limits=limits)
+        matcher = LLMatcher(self._vocabulary.native, source, log_level=0, limits=limits)
         return matcher, matcher.get_error() if matcher.is_error() else ""
 
 
@@ -186,6 +186,13 @@ def parse_schema(text: str) -> Schema:
     if schema is not True and not isinstance(schema, dict):
         raise GrammarError(f"a JSON Schema is an object or true, not {text[:80]!r}")
     return schema
+
+
+def _source(spec: GrammarSpec, styled: str) -> str:
+    """What llguidance is given; a schema alone compiles in half the time of one inside Lark text."""
+    if spec.lead or spec.follow:
+        return _lark(spec, f"%json {styled}")
+    return f'{{"grammars": [{{"json_schema": {styled}}}]}}'
 
 
 def _lark(spec: GrammarSpec, value: str) -> str:

@@ -6,8 +6,11 @@ from dataclasses import dataclass, replace
 
 from agentform.errors import UnsupportedSchema
 from agentform.messages import JsonValue
+from agentform.schema.arrays import MAX_REPEAT, MAX_SUBSET, bounds_of, has_free, is_plain_array
+from agentform.schema.depends import dependencies
 from agentform.schema.dialect import Draft
 from agentform.schema.form import (
+    Choice,
     Field,
     Form,
     Free,
@@ -15,6 +18,8 @@ from agentform.schema.form import (
     Path,
     Record,
     Relaxation,
+    Repeat,
+    Subset,
     Union,
     pointer,
 )
@@ -123,11 +128,14 @@ class _Compiler:
             return self._arms([{**bare, "type": kind} for kind in types], schema, spot, "type list")
         if is_record(schema):
             return self._record(schema, spot)
+        if types_of(schema) == ["array"] and is_plain_array(schema):
+            return self._array(schema, spot)
         return self._free(schema, spot, say_free(schema))
 
     def _closed(self, schema: SchemaDict, refs: frozenset[str]) -> tuple[list[JsonValue], str] | None:
         """The legal values of a settled schema and why they can be listed; None when they cannot."""
         found = candidates(schema)
+        own = found is not None
         union = union_of(schema)
         if found is None and union:
             arms = [self._closed_arm(arm, refs) for arm in schema[union]]
@@ -139,7 +147,7 @@ class _Compiler:
             found = values, "enum"
         if found is None:
             return None
-        values = legal(found[0], schema, self._document.closed)
+        values = legal(found[0], schema, self._document.closed, own=own)
         return values, f"enum of {len(values)}" if found[1] == "enum" else found[1]
 
     def _closed_arm(self, arm: Schema, refs: frozenset[str]) -> list[JsonValue] | None:
@@ -179,6 +187,35 @@ class _Compiler:
             why=f"{why} of {len(made)}",
         )
 
+    def _array(self, schema: SchemaDict, spot: _Spot) -> Node:
+        """A list of closed items as choices where it is short; a free leaf otherwise."""
+        least, most, unique = bounds_of(schema)
+        item = self._node(schema["items"], spot.below("0"))
+        if (
+            isinstance(item, Choice)
+            and unique
+            and least <= len(item.options) <= MAX_SUBSET
+            and all_differ(item.options)
+        ):
+            return Subset(
+                path=spot.path,
+                options=item.options,
+                min_items=least,
+                max_items=len(item.options) if most is None else min(most, len(item.options)),
+                description=spot.description,
+                why=f"any of {len(item.options)}",
+            )
+        if item is None or unique or most is None or not 0 < most <= MAX_REPEAT or least > most or has_free(item):
+            return self._free(schema, spot, say_free(schema))
+        items = [self._node(schema["items"], spot.below(str(at))) for at in range(most)]
+        return Repeat(
+            path=spot.path,
+            items=tuple(node for node in items if node is not None),
+            min_items=least,
+            description=spot.description,
+            why=f"list of up to {most} closed items",
+        )
+
     def _record(self, schema: SchemaDict, spot: _Spot) -> Node | None:
         required: list[str] = schema.get("required", [])
         fields: list[Field] = []
@@ -191,7 +228,9 @@ class _Compiler:
         for keyword in LEFT_TO_VALIDATION:
             if keyword in schema:
                 self._relax(spot, f"{keyword}: left to validation")
-        return Record(path=spot.path, fields=tuple(fields), description=spot.description)
+        parents = dependencies(schema, {field.name: asked_of(schema, field.name) for field in fields})
+        linked = tuple(replace(field, depends_on=parents[field.name]) for field in fields)
+        return Record(path=spot.path, fields=linked, description=spot.description)
 
     def _field(self, name: str, asked: Schema, required: bool, spot: _Spot) -> Field | None:
         node = self._node(asked, spot.below(name))

@@ -1,7 +1,8 @@
 """The form: what a schema asks for, as a small closed set of frozen nodes.
 
 A schema compiles into a tree of `Node`. Leaves are `Fixed`, `Choice` or `Free`; `Record` nests named fields;
-`Union` picks one of several arms. Nothing else exists, so code that walks a form matches on these five classes.
+`Union` picks one of several arms, `Subset` any of several values, `Repeat` repeats closed items. Nothing else exists,
+so code that walks a form matches on these seven classes.
 
 A leaf's *path* is the tuple of keys from the root; its *pointer* is the same as a JSON Pointer (RFC 6901).
 """
@@ -25,6 +26,8 @@ __all__ = [
     "Path",
     "Record",
     "Relaxation",
+    "Repeat",
+    "Subset",
     "Union",
     "leaves",
     "pointer",
@@ -72,6 +75,8 @@ class Field:
     node: Node
     required: bool = True
     """False: the property may be left out, and whether it is present is itself a choice."""
+    depends_on: tuple[str, ...] = ()
+    """Names of fields of the same record that are decided before this one and are in view when it is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,8 +104,33 @@ class Union:
     why: str = ""
 
 
-Leaf: TypeAlias = Fixed | Choice | Free
-Node: TypeAlias = Fixed | Choice | Free | Record | Union
+@dataclass(frozen=True, kw_only=True)
+class Subset:
+    """A list of distinct known values: one yes or no per option, within the bounds on how many."""
+
+    path: Path
+    options: tuple[JsonValue, ...]
+    min_items: int = 0
+    max_items: int
+    """At most `len(options)`."""
+    description: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repeat:
+    """A short list of closed items: how many is a choice, then the items are decided one after another."""
+
+    path: Path
+    items: tuple[Node, ...]
+    """The item at each place, up to the longest list; all are alike but for their paths, and hold no free leaf."""
+    min_items: int = 0
+    description: str = ""
+    why: str = ""
+
+
+Leaf: TypeAlias = Fixed | Choice | Free | Subset
+Node: TypeAlias = Fixed | Choice | Free | Record | Union | Subset | Repeat
 
 
 def pointer(path: Path) -> str:
@@ -111,7 +141,7 @@ def pointer(path: Path) -> str:
 def leaves(node: Node) -> Iterator[Leaf]:
     """Every leaf below `node` in written order, all arms of unions included."""
     match node:
-        case Fixed() | Choice() | Free():
+        case Fixed() | Choice() | Free() | Subset():
             yield node
         case Record():
             for item in node.fields:
@@ -119,6 +149,9 @@ def leaves(node: Node) -> Iterator[Leaf]:
         case Union():
             for arm in node.arms:
                 yield from leaves(arm)
+        case Repeat():
+            for item in node.items:
+                yield from leaves(item)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from agentform.schema.form import Path
 
 __all__ = [
     "ANNOTATION",
+    "ASSERTIONS",
     "IMPLEMENTED",
     "LEFT_TO_VALIDATION",
     "Schema",
@@ -51,6 +52,9 @@ _PLAIN = frozenset(
         "maxProperties required dependentRequired",
     )
 )
+
+ASSERTIONS = _PLAIN - {"$ref", "format"}
+"""Keywords of draft 2020-12's validation vocabulary."""
 
 IMPLEMENTED = (_ONE | _MANY | _NAMED | _PLAIN) - ANNOTATION
 """Keywords that the compiler or the validator acts on."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from agentform.messages import JsonValue
-from agentform.schema.form import Choice, Field, Fixed, Free, Node, Record, Union
+from agentform.schema.form import Choice, Field, Fixed, Free, Node, Record, Repeat, Subset, Union
 from agentform.schema.keywords import SchemaDict
 from agentform.schema.values import identity
 
@@ -40,6 +40,8 @@ def json_types(node: Node) -> frozenset[str]:
             return frozenset({_type_of(node.value)})
         case Choice():
             return frozenset(_type_of(value) for value in node.options)
+        case Subset() | Repeat():
+            return frozenset({"array"})
         case Union():
             return frozenset(kind for arm in node.arms for kind in json_types(arm))
         case Free():

@@ -19,6 +19,7 @@ from agentform.schema.dialect import draft_of
 from agentform.schema.form import Form, Path, Relaxation, pointer
 from agentform.schema.json_text import plain, problems
 from agentform.schema.keywords import Schema, SchemaDict, map_subschemas
+from agentform.schema.regex import compiled
 from agentform.schema.validate import PydanticValidator, SchemaValidator, Validator
 
 __all__ = ["Target", "load", "load_adapter"]
@@ -166,9 +167,7 @@ def _dropped(paths: Iterable[Path], what: str) -> tuple[Relaxation, ...]:
 
 def _compiles(pattern: str) -> bool:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # such as a bracket that a later Python may read otherwise
-            re.compile(pattern)
+        compiled(pattern)
     except (re.error, OverflowError, RecursionError):
         return False
     return True

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from agentform.schema.keywords import Schema, SchemaDict, is_annotation
+from agentform.schema.regex import compiled
 from agentform.schema.values import distinct, identity
 
 __all__ = ["asked_of", "merge"]
@@ -95,7 +95,7 @@ def _merged_objects(inner: SchemaDict, outer: SchemaDict) -> SchemaDict:
 def asked_of(schema: SchemaDict, name: str) -> Schema:
     """What an object schema asks of the property, by name, by pattern or as an additional one."""
     parts = [schema["properties"][name]] if name in schema.get("properties", {}) else []
-    parts += [item for pattern, item in schema.get("patternProperties", {}).items() if re.search(pattern, name)]
+    parts += [item for pattern, item in schema.get("patternProperties", {}).items() if compiled(pattern).search(name)]
     if not parts:
         return schema.get("additionalProperties", True)
     return parts[0] if len(parts) == 1 else {"allOf": parts}

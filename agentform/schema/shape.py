@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentform.messages import JsonValue
-from agentform.schema.form import Choice, Fixed, Leaf, Node, Path, Union
+from agentform.schema.form import Choice, Fixed, Leaf, Node, Path, Repeat, Subset, Union
 from agentform.schema.keywords import SchemaDict
 from agentform.schema.labels import json_types
 from agentform.schema.values import identity, types_of
@@ -72,6 +72,8 @@ def always_written(node: Node, default: Sequence[JsonValue]) -> bool:
     match node:
         case Fixed() | Choice():
             return _admits(node, absent)
+        case Subset() | Repeat():
+            return absent == [] and node.min_items == 0
         case Union():
             return absent is None and _admits(node, None)
         case _:

@@ -13,11 +13,13 @@ from agentform.messages import JsonValue
 from agentform.schema.dialect import Draft, specification_of, validator_class
 from agentform.schema.form import Path, pointer
 from agentform.schema.json_text import dumps, plain, problems
-from agentform.schema.keywords import Schema
+from agentform.schema.keywords import ASSERTIONS, Schema, map_subschemas
+from agentform.schema.regex import python_pattern
 
 __all__ = ["PydanticValidator", "SchemaValidator", "Validator"]
 
 _MAX_REASON_CHARS = 300
+_ASSERTIONS = "https://json-schema.org/draft/2020-12/vocab/validation"
 
 
 class Validator(Protocol):
@@ -86,7 +88,8 @@ class SchemaValidator:
             checker = FormatChecker(formats=())
         elif self._lax_times:
             checker = _with_lax_times(checker)
-        return kind(self._schema, format_checker=checker, registry=_registry(self._draft, self._documents))
+        schema = _with_python_patterns(_in_own_vocabulary(self._schema, self._documents))
+        return kind(schema, format_checker=checker, registry=_registry(self._draft, self._documents))
 
 
 class PydanticValidator:
@@ -178,7 +181,8 @@ def _meant_arm(error: Any) -> list[Any]:
     """The errors of the one arm of a union that the value was meant for, by its type and its constants."""
     arms: dict[Any, list[Any]] = {}
     for inner in error.context or ():
-        arms.setdefault(inner.schema_path[0], []).append(inner)
+        arm = next(iter(inner.schema_path), None)  # nothing stands below a schema that is `false`
+        arms.setdefault(arm, []).append(inner)
     fitting = [found for found in arms.values() if not any(_tells_apart(inner) for inner in found)]
     return fitting[0] if len(fitting) == 1 else []
 
@@ -200,6 +204,31 @@ def _value_path(value: Any, location: tuple[int | str, ...], kind: str) -> Path:
             continue
         path = (*path, str(step))
     return path
+
+
+def _in_own_vocabulary(schema: Schema, documents: Mapping[str, Any]) -> Schema:
+    """The schema without assertions, if the meta-schema that it names says that it does not use them."""
+    named = schema.get("$schema") if isinstance(schema, dict) else None
+    words = documents.get(str(named), {}).get("$vocabulary")
+    return schema if words is None or _ASSERTIONS in words else _without_assertions(schema)
+
+
+def _without_assertions(schema: Schema) -> Schema:
+    if isinstance(schema, bool):
+        return schema
+    kept = {keyword: item for keyword, item in schema.items() if keyword not in ASSERTIONS}
+    return map_subschemas(kept, lambda _, item: _without_assertions(item))
+
+
+def _with_python_patterns(schema: Schema) -> Schema:
+    if isinstance(schema, bool):
+        return schema
+    made = map_subschemas(schema, lambda _, item: _with_python_patterns(item))
+    if isinstance(made.get("pattern"), str):
+        made["pattern"] = python_pattern(made["pattern"])
+    if isinstance(made.get("patternProperties"), Mapping):
+        made["patternProperties"] = {python_pattern(key): item for key, item in made["patternProperties"].items()}
+    return made
 
 
 def _registry(draft: Draft, documents: Mapping[str, Any]) -> Any:

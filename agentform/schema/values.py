@@ -55,15 +55,20 @@ def candidates(schema: SchemaDict) -> tuple[list[JsonValue], str] | None:
     return [value for values, _ in found for value in values], " or ".join(why for _, why in found)
 
 
-def legal(values: list[JsonValue], schema: SchemaDict, closed: Callable[[Schema], Schema]) -> list[JsonValue]:
-    """Those of the candidate values that the whole schema accepts; `closed` makes a schema self-contained."""
+def legal(
+    values: list[JsonValue], schema: SchemaDict, closed: Callable[[Schema], Schema], *, own: bool
+) -> list[JsonValue]:
+    """Those of the candidate values that the whole schema accepts; `closed` makes a schema self-contained.
+
+    `own` says that the values are what the schema's own keywords list, so that a range need not be heeded twice.
+    """
     rest = {k: v for k, v in schema.items() if k not in ("const", "enum", "$defs", "definitions")}
     if "const" in schema and "enum" in schema:
         allowed = {identity(value) for value in schema["enum"]}
         values = [value for value in values if identity(value) in allowed]
     if all(is_annotation(keyword) for keyword in rest):
         return distinct(values)
-    if set(rest) - {"type"} and not _is_range(schema, rest):
+    if set(rest) - {"type"} and not (own and _is_range(schema, rest)):
         validator = SchemaValidator(closed(rest))
         return [value for value in distinct(values) if not validator.check(value)]
     return [value for value in distinct(values) if _has_type(value, types_of(schema))]

@@ -14,6 +14,7 @@ from agentform.calls.form_filling import fill, fill_sync
 from agentform.calls.limits import Limits
 from agentform.errors import Abstained, ArgumentsTruncated, CallRejected, InvalidInput, ScriptMismatch
 from agentform.messages import Message
+from agentform.runtime.engine import GenerateRequest
 from agentform.runtime.script import Fill
 from agentform.runtime.scripted import ScriptedEngine
 from tests.support.recording_engine import RecordingEngine
@@ -134,7 +135,7 @@ def by_leaf(weights):
 
     def score(prompt, branch):
         text = prompt + bytes(branch.path).decode()
-        key = next(name for name in weights if f'"{name}": "' in text)
+        key = max(weights, key=lambda name: text.rfind(f'"{name}": "'))
         return tuple(math.log(weights[key][chr(c)]) for c in branch.candidates)
 
     return score
@@ -159,17 +160,21 @@ async def test_two_closed_leaves_that_contradict_are_solved_together():
     assert filled["/there"].gap is None
 
 
-async def test_a_joint_search_beyond_its_limit_is_a_rejection_with_every_attempt():
-    weights = {
-        "there": {"m": 0.1, "t": 0.6, "w": 0.3},
-        "back": {"m": 0.6, "t": 0.3, "w": 0.1},
-        "meal": {"m": 0.2, "n": 0.8},
-    }
-    engine = RecordingEngine(score_branch=by_leaf(weights))
-    with pytest.raises(CallRejected, match="after the way there") as caught:
-        await fill(engine, "Hello", Trip, limits=Limits(joint_candidates=3, repairs=1))
-    assert len(caught.value.attempts) == 2
-    assert caught.value.target == "Trip"
+class Never(BaseModel):
+    mood: Literal["bad", "good"]
+    day: Literal["mon", "tue"]
+
+    @model_validator(mode="after")
+    def _refuse(self) -> Never:
+        raise ValueError("it is never right")
+
+
+async def test_closed_leaves_that_no_assignment_makes_right_are_a_rejection_with_every_attempt():
+    engine = ScriptedEngine([Fill("Hello", {"mood": "good", "day": "mon"})])
+    with pytest.raises(CallRejected, match="it is never right") as caught:
+        await fill(engine, "Hello", Never, limits=Limits(repairs=1))
+    assert [a.arguments for a in caught.value.attempts] == [{"mood": "good", "day": "mon"}] * 2
+    assert caught.value.target == "Never"
 
 
 class Stay(BaseModel):
@@ -187,16 +192,24 @@ class Stay(BaseModel):
 
 async def test_a_failing_free_leaf_is_written_again_with_the_fault_in_view_and_the_others_are_kept():
     first = {"room": "small", "nights": 3, "guest": "Bob"}
-    engine = ScriptedEngine([Fill("Hello", first, repairs=[{"guest": "Eve", "nights": 9}, {"guest": "Ada"}])])
+    engine = ScriptedEngine([Fill("Hello", first, repairs=[{"guest": "Ada", "nights": 9, "room": "big"}])])
     filled = await fill(engine, "Hello", Stay)
     assert filled.value == Stay(room="small", nights=3, guest="Ada")
     assert [filled[p].how for p in ("/room", "/nights", "/guest")] == ["scored", "generated", "repaired"]
-    asked = [engine.tokenizer.decode(r.prompt_ids) for r in engine.requests if hasattr(r, "grammar")]
-    assert len(asked) == 4
+    asked = [engine.tokenizer.decode(r.prompt_ids) for r in engine.requests if isinstance(r, GenerateRequest)]
+    assert len(asked) == 3
     assert "only Ada is known here" not in asked[1]
     assert '"guest": "Bob"' in asked[2]
     assert "/guest: Value error, only Ada is known here" in asked[2]
-    assert "Eve" in asked[3]
+
+
+async def test_a_second_repair_sees_what_the_first_one_wrote():
+    first = {"room": "small", "nights": 3, "guest": "Bob"}
+    engine = ScriptedEngine([Fill("Hello", first, repairs=[{"guest": "Eve"}, {"guest": "Ada"}])])
+    filled = await fill(engine, "Hello", Stay)
+    assert filled.value == Stay(room="small", nights=3, guest="Ada")
+    assert filled["/guest"].how == "repaired"
+    assert '"guest": "Eve"' in engine.tokenizer.decode(engine.requests[-1].prompt_ids)
 
 
 async def test_what_stays_invalid_is_a_rejection_that_carries_every_attempt():

@@ -120,7 +120,7 @@ async def test_a_lean_is_measured_and_taken_out():
     raw = await fill(engine, "so sad", Mood, scoring=Scoring(calibration=0))
     assert raw.value.mood == "good"
     assert len(engine.scored) == 1
-    filled = await fill(engine, "so sad", Mood)
+    filled = await fill(engine, "so sad", Mood, scoring=Scoring(calibration=1.0))
     assert filled.value.mood == "bad"
     evidence = filled["/mood"]
     assert evidence.raw_probability == pytest.approx(0.3)

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from agentform.calls.limits import Limits
 from agentform.calls.questions import open_questions
 from agentform.calls.session import Session
+from agentform.calls.text import pieces
 from agentform.calls.transcript import Context
-from agentform.calls.writer import pieces, write
+from agentform.calls.writer import write
 from agentform.errors import ArgumentsTruncated
 from agentform.runtime.script import Fill
 from agentform.runtime.scripted import ScriptedEngine

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, TypeAdapter
 
 from agentform.errors import UnsupportedSchema
-from agentform.schema.form import Choice, Fixed, Free, Record, Union, leaves, pointer
+from agentform.schema.form import Choice, Fixed, Free, Record, Repeat, Subset, Union, leaves, pointer
 from agentform.schema.load import load
 from agentform.schema.validate import SchemaValidator
 
@@ -386,9 +386,7 @@ def test_keywords_across_a_record_are_left_to_validation_and_said(keyword, value
     }
     form = load({"type": "object", "properties": {"x": schema}}).form
     assert isinstance(form.root.fields[0].node, Record)
-    assert [(r.pointer, r.what) for r in form.relaxed] == [
-        ("/properties/x", f"{keyword}: left to validation")
-    ]
+    assert [(r.pointer, r.what) for r in form.relaxed] == [("/properties/x", f"{keyword}: left to validation")]
 
 
 def test_overlapping_one_of_is_said():
@@ -477,9 +475,7 @@ def test_paths_and_pointers():
     assert [pointer(leaf.path) for leaf in leaves(made)] == ["/a~1b/~0"]
 
 
-SCALARS = st.one_of(
-    st.none(), st.booleans(), st.integers(-9, 9), st.text(max_size=4), st.sampled_from([0.5, 1.0, 2.0])
-)
+SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-9, 9), st.text(max_size=4), st.sampled_from([0.5, 1.0, 2.0]))
 LOW = st.integers(-99, 99)
 CLOSED = st.one_of(
     st.builds(lambda v: {"enum": v}, st.lists(SCALARS, min_size=1, max_size=6)),
@@ -521,6 +517,11 @@ def first_values(node):
             return [{n: c[row % len(c)] for n, c in zip(names, columns, strict=True)} for row in range(rows)]
         case Union():
             return [value for arm in node.arms for value in first_values(arm)]
+        case Subset():
+            return [list(node.options[: node.min_items]), list(node.options[: node.max_items])]
+        case Repeat():
+            items = [first_values(item)[0] for item in node.items]
+            return [items[: node.min_items], items]
         case _:
             return []
 
@@ -553,3 +554,28 @@ JSON = st.recursive(
 def test_nothing_but_unsupported_schema_is_raised(schema):
     with suppress(UnsupportedSchema):
         load(schema, lenient=True)
+
+
+def test_a_set_of_literals_is_one_yes_or_no_per_option():
+    class Shirt(BaseModel):
+        colours: Annotated[set[Literal["red", "green", "blue"]], Field(min_length=1, max_length=2)]
+
+    node = load(Shirt).form.root.fields[0].node
+    assert isinstance(node, Subset)
+    assert (set(node.options), node.min_items, node.max_items) == ({"red", "green", "blue"}, 1, 2)
+
+
+def test_a_short_list_of_closed_records_is_repeated_and_a_long_or_open_one_is_free():
+    class Item(BaseModel):
+        size: Literal["S", "M"]
+        gift: bool
+
+    def node_of(kind):
+        return load(TypeAdapter(kind).json_schema()).form.root
+
+    short = node_of(Annotated[list[Item], Field(min_length=1, max_length=3)])
+    assert isinstance(short, Repeat)
+    assert [leaf.path for leaf in leaves(short)][:3] == [("0", "size"), ("0", "gift"), ("1", "size")]
+    assert (len(short.items), short.min_items) == (3, 1)
+    assert isinstance(node_of(list[Item]), Free)
+    assert isinstance(node_of(Annotated[list[str], Field(max_length=3)]), Free)

@@ -128,12 +128,12 @@ def test_what_is_not_a_schema_is_refused_where_it_is_not(schema, pointer):
 def test_patterns_that_do_not_compile_are_dropped_when_lenient():
     schema = {
         "type": "object",
-        "properties": {"a": {"type": "string", "pattern": "\\p{L}"}},
-        "patternProperties": {"\\p{L}": {"type": "integer"}},
+        "properties": {"a": {"type": "string", "pattern": "\\x{41}"}},
+        "patternProperties": {"\\x{41}": {"type": "integer"}},
         "additionalProperties": False,
     }
     target = load(schema, lenient=True)
-    assert {r.pointer for r in target.form.relaxed} == {"/properties/a/pattern", "/patternProperties/\\p{L}"}
+    assert {r.pointer for r in target.form.relaxed} == {"/properties/a/pattern", "/patternProperties/\\x{41}"}
     assert target.form.schema == schema
     assert target.validator.check({"a": "1", "b": "x"}) == ()
 

@@ -88,10 +88,10 @@ def test_fault_08_pattern_and_length_both_hold():
 def test_fault_09_lookahead_still_loads_and_is_said():
     schema = {"type": "string", "pattern": "^(?=a)\\w+$"}
     assert (check(schema, "ab"), places(schema, "ba")) == ([], [""])
-    rust_only = Annotated[str, Field(pattern=r"^\p{Lu}+$")]
+    rust_only = Annotated[str, Field(pattern=r"^\x{41}+$")]
     target = load(rust_only)
     assert target.form.relaxed[0].pointer == "/pattern"
-    assert not target.validator.check("ÄÖ")
+    assert not target.validator.check("AA")
     assert target.validator.check("a")
 
 

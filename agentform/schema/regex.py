@@ -1,0 +1,93 @@
+"""Regular expressions as JSON Schema means them (ECMA-262, Unicode), for Python's `re`."""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+import warnings
+from collections.abc import Iterator
+from functools import lru_cache
+
+__all__ = ["compiled", "python_pattern"]
+
+_STEP = re.compile(
+    r"\\[pP]\{(?:[^}=]*=)?([^}]*)\}|\\c[A-Za-z]|\\[dDwW]|\\u\{([0-9A-Fa-f]+)\}|\\.|\[|\]|\$|\(\?<(?![=!])", re.S
+)
+_CLASSES = {"d": "0-9", "w": "A-Za-z0-9_"}
+_LONG_NAMES = {
+    "letter": "L", "lowercase_letter": "Ll", "uppercase_letter": "Lu", "titlecase_letter": "Lt", "mark": "M",
+    "number": "N", "decimal_number": "Nd", "digit": "Nd", "punctuation": "P", "symbol": "S", "separator": "Z",
+    "alphabetic": "L", "lowercase": "Ll", "uppercase": "Lu",
+}  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def compiled(pattern: str) -> re.Pattern[str]:
+    """The expression, to be searched with; raises `re.error` when Python has no words for it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # such as a bracket that a later Python may read otherwise
+        return re.compile(python_pattern(pattern))
+
+
+@lru_cache(maxsize=4096)
+def python_pattern(pattern: str) -> str:
+    r"""The same expression in Python's words: `$` only at the very end, ASCII `\d` and `\w`, `\p{…}` as a class."""
+    made: list[str] = []
+    inside = False
+    at = 0
+    for found in _STEP.finditer(pattern):
+        made += [pattern[at : found.start()], _step(found, inside)]
+        at = found.end()
+        inside = (inside or found.group() == "[") and found.group() != "]"
+    return "".join(made) + pattern[at:]
+
+
+def _step(found: re.Match[str], inside: bool) -> str:
+    text = found.group()
+    match text[:2]:
+        case "\\p" | "\\P" if found.group(1) is not None:
+            return _bracketed(_category(found.group(1)), text[1] == "P", inside)
+        case "\\d" | "\\w":
+            return _bracketed(_CLASSES[text[1]], False, inside)
+        case "\\D" | "\\W":
+            return text if inside else _bracketed(_CLASSES[text[1].lower()], True, False)
+        case "\\c":
+            return f"\\x{ord(text[2]) % 32:02x}" if len(text) == 3 else text
+        case "\\u" if found.group(2) is not None:
+            return re.escape(chr(int(found.group(2), 16)))
+        case "\\/" | "\\-":
+            return text
+        case "(?":
+            return "(?P<"
+        case "$":
+            return "$" if inside else r"\Z"
+        case _:
+            return text
+
+
+def _bracketed(members: str, negated: bool, inside: bool) -> str:
+    if inside and negated:
+        raise re.error("a negated property inside brackets")
+    return members if inside else f"[{'^' if negated else ''}{members}]"
+
+
+@lru_cache(maxsize=64)
+def _category(name: str) -> str:
+    """The members of a Unicode general category as ranges of a bracket expression."""
+    wanted = _LONG_NAMES.get(name.lower(), name)
+    runs = list(_runs(wanted))
+    if not runs:
+        raise re.error(f"the Unicode property {name!r} is not known")
+    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in runs)
+
+
+def _runs(category: str) -> Iterator[tuple[int, int]]:
+    first: int | None = None
+    for code in range(sys.maxunicode + 2):
+        belongs = code <= sys.maxunicode and unicodedata.category(chr(code)).startswith(category)
+        if belongs and first is None:
+            first = code
+        elif not belongs and first is not None:
+            yield first, code - 1
+            first = None
