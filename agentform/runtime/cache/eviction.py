@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from agentform.runtime.cache.radix_tree import Node, RadixTree
+from agentform.runtime.cache.radix_tree import Node, RadixTree, upwards
 from agentform.runtime.cache.runs import Runs, count
 
 __all__ = ["Cut", "GiveUp", "evict"]
@@ -81,13 +81,19 @@ def _evictable(tree: RadixTree) -> Iterator[tuple[Node, int]]:
         node, before = stack.pop()
         if (node.snapshot is not None and not node.snapshot.locks) or _is_bare_leaf(node):
             yield node, before
-        below = before if node.snapshot is None else node.end
+        below = node.end if node.snapshot is not None and _is_shared(node) else before
         stack.extend((child, below) for child in node.children.values())
 
 
 def _before(node: Node) -> int:
-    above = node.parent.deepest_snapshot() if node.parent is not None else None
-    return above.end if above is not None else 0
+    for above in upwards(node.parent) if node.parent is not None else ():
+        if above.snapshot is not None and _is_shared(above):
+            return above.end
+    return 0
+
+
+def _is_shared(node: Node) -> bool:
+    return node.forks > 0 or len(node.children) > 1
 
 
 def _is_bare_leaf(node: Node) -> bool:
