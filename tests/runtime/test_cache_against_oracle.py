@@ -28,8 +28,8 @@ class Requests:
         self.content: dict[int, tuple] = {}
         self.running: list[tuple] = []  # lease, its tokens, how many of them are computed
 
-    def open(self, ids, extra):
-        lease = self.cache.open(ids, usable=len(ids) - 1, extra=extra)
+    def open(self, ids, extra, conversation=None):
+        lease = self.cache.open(ids, usable=len(ids) - 1, extra=extra, conversation=conversation)
         if lease is None:
             return
         for index, position in enumerate(positions(lease.shared)):
@@ -73,9 +73,9 @@ class Requests:
     def loaded(self, index):
         self.cache.loaded(self.running[index % len(self.running)][0])
 
-    def close(self, index, pin_s):
+    def close(self, index, ends_turn):
         lease, _ = self.running.pop(index % len(self.running))
-        self.cache.close(lease, ends_turn=True, pin_s=pin_s)
+        self.cache.close(lease, ends_turn=ends_turn)
         self.cache.close(lease)
 
 
@@ -92,9 +92,13 @@ class CacheAgainstDictionary(RuleBasedStateMachine):
     def some_run(self):
         return bool(self.requests.running)
 
-    @rule(ids=st.lists(st.integers(0, 1), min_size=1, max_size=7).map(tuple), extra=st.integers(0, 5))
-    def open(self, ids, extra):
-        self.requests.open(ids, extra)
+    @rule(
+        ids=st.lists(st.integers(0, 1), min_size=1, max_size=7).map(tuple),
+        extra=st.integers(0, 5),
+        conversation=st.sampled_from([None, "a", "b"]),
+    )
+    def open(self, ids, extra, conversation):
+        self.requests.open(ids, extra, conversation)
 
     @precondition(some_run)
     @rule(index=INDEX, num=st.integers(1, 4), token=st.integers(0, 1))
@@ -122,9 +126,9 @@ class CacheAgainstDictionary(RuleBasedStateMachine):
         self.requests.loaded(index)
 
     @precondition(some_run)
-    @rule(index=INDEX, pin_s=st.sampled_from([0.0, 5.0, 1e9]))
-    def close(self, index, pin_s):
-        self.requests.close(index, pin_s)
+    @rule(index=INDEX, ends_turn=st.booleans())
+    def close(self, index, ends_turn):
+        self.requests.close(index, ends_turn)
 
     @invariant()
     def nothing_is_lost_or_owned_twice(self):
@@ -143,7 +147,7 @@ def test_nothing_leaks_in_ten_thousand_operations(seed):
     for step in range(10_000):
         index = draw.randrange(10)
         if not requests.running or draw.random() < 0.2:
-            requests.open(tuple(draw.choices((0, 1), k=draw.randrange(1, 30))), draw.randrange(6))
+            requests.open(tuple(draw.choices((0, 1), k=draw.randrange(1, 30))), draw.randrange(6), draw.choice("abc"))
             hits += bool(requests.running and requests.running[-1][0].start)
             continue
         match draw.randrange(6):
@@ -156,11 +160,11 @@ def test_nothing_leaks_in_ten_thousand_operations(seed):
             case 3:
                 requests.loaded(index)
             case _:
-                requests.close(index, draw.choice([0.0, 20.0]))
+                requests.close(index, draw.random() < 0.5)
         if step % 200 == 0:
             requests.cache.integrity()
     while requests.running:
-        requests.close(0, 0.0)
+        requests.close(0, False)
     requests.cache.integrity()
     statistics = requests.cache.statistics()
     assert hits > 50

@@ -21,6 +21,7 @@ from agentform.runtime.cache.lease import Lease
 from agentform.runtime.cache.misses import Evicted, Miss, explain
 from agentform.runtime.cache.pages import PagePool
 from agentform.runtime.cache.radix_tree import Match, Node, RadixTree, upwards
+from agentform.runtime.cache.returns import ReturnTimes
 from agentform.runtime.cache.runs import Runs, count, cut, end_of, join
 from agentform.runtime.cache.statistics import CacheStatistics
 
@@ -60,6 +61,7 @@ class PrefixCache:
         self._locked_snapshots = 0
         self._evicted = Evicted()
         self._counters = Counters()
+        self._returns = ReturnTimes()
 
     @property
     def capacity(self) -> int:
@@ -89,6 +91,8 @@ class PrefixCache:
             self._tree.unlock(match.node)
             return None
         self._reserved += need
+        if conversation is not None:
+            self._returns.came_back(conversation, self._tree.clock())
         return self._lend(ids, match, source, usable, need, conversation)
 
     def loaded(self, lease: Lease) -> None:
@@ -177,11 +181,11 @@ class PrefixCache:
             self._free_live(runs)
         lease.pending = None
 
-    def close(self, lease: Lease, *, ends_turn: bool = False, pin_s: float = 0.0) -> None:
+    def close(self, lease: Lease, *, ends_turn: bool = False) -> None:
         """Give back all that the lease holds; closing twice is harmless. Borrowed positions must be back.
 
-        `ends_turn`: the conversation is expected to go on from here. With `pin_s` the end of the sequence stays for
-        so long, unless nothing else is left to evict.
+        `ends_turn`: the lease's conversation is expected back here. Its end is pinned for as long as conversations
+        usually stay away: it goes only when nothing else is left to evict.
         """
         if not lease.is_open:
             return
@@ -190,10 +194,8 @@ class PrefixCache:
         self._release(lease.source)
         if lease.slot is not None:
             self._slots.append(lease.slot)
-        if pin_s > 0 and lease.node is not self._tree.root:
-            lease.node.pinned_until = self._tree.clock() + pin_s
         if ends_turn and lease.conversation is not None:
-            self._counters.conversation(lease.conversation).last_length = lease.node.end
+            self._pin(lease.node, lease.conversation)
         self._tree.unlock(lease.node)
         self._free_live(lease.own)
         self._reserved -= lease.reserved
@@ -267,6 +269,11 @@ class PrefixCache:
         """Positions that may still be promised: free or evictable, and not promised yet."""
         held = self._tree.num_locked + self._locked_snapshots + self._live
         return self.capacity - held - self._reserved
+
+    def _pin(self, node: Node, conversation: str) -> None:
+        now = self._tree.clock()
+        node.pinned_until = now + self._returns.left(conversation, now)
+        self._counters.conversation(conversation).last_length = node.end
 
     def _hold(self, node: Node | None) -> None:
         if node is not None and node.snapshot is not None:

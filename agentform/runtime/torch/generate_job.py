@@ -153,6 +153,7 @@ class GenerateJob(Job):
     def _close(self, finish: FinishReason, text: str = "", token_ids: tuple[int, ...] = ()) -> None:
         if self.done:
             raise EngineError("a completion ended twice")
+        self._ends_turn = True
         if self._lease is not None:
             self._keep()
             self._save_end()

@@ -45,6 +45,7 @@ class Job(ABC):
         self.num_prompt = len(prompt_ids)
         self.deadline = deadline
         self.done = False
+        self._ends_turn = False  # whether the conversation is expected back where this request ended
         self._usable = usable
         self._conversation = conversation
         self._boundaries = boundaries
@@ -203,7 +204,7 @@ class Job(ABC):
     def _end(self) -> None:
         self.done = True
         if self._lease is not None and self._cache is not None:
-            self._cache.close(self._lease)
+            self._cache.close(self._lease, ends_turn=self._ends_turn)
 
     def _count_computed(self, num: int) -> None:
         self._computed += num
