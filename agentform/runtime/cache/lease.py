@@ -31,7 +31,7 @@ class Lease:
     num_matched: int
     """Prompt tokens whose KV was found then; the same without recurrent layers."""
     reserved: int
-    miss: str | None
+    miss: str | None = None
     slot: int | None = None
     """Where the live recurrent state is; `None` without recurrent layers."""
     source: Node | None = None

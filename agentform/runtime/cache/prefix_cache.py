@@ -73,10 +73,30 @@ class PrefixCache:
         """Whether sequences resume from snapshots only."""
         return self._snapshot_positions > 0
 
-    def open(self, ids: Sequence[int], *, usable: int, extra: int, conversation: str | None = None) -> Lease | None:
+    def peek(self, ids: Sequence[int]) -> tuple[int, int, Runs, Runs]:
+        """What is known of `ids`: tokens with KV, tokens that can be resumed from, and of these the KV's positions
+
+        and those of the snapshot behind them. Does not count as a use.
+        """
+        match = self._tree.match_prefix(ids, touch=False)
+        node = match.node.deepest_snapshot() if self.is_recurrent else match.node
+        end = node.end if node is not None else 0
+        snapshot = node.snapshot.runs if node is not None and node.snapshot is not None else ()
+        return match.num_tokens, end, cut(match.runs, end)[0], snapshot
+
+    def open(
+        self,
+        ids: Sequence[int],
+        *,
+        usable: int,
+        extra: int,
+        conversation: str | None = None,
+        is_request: bool = True,
+    ) -> Lease | None:
         """Lend the longest cached prefix of `ids[:usable]` with room for the rest of `ids` and `extra` more.
 
         `None` if others hold too much for now. The caller must have checked `len(ids) + extra <= capacity`.
+        Only requests are counted.
         """
         if self.is_recurrent and not self._slots:
             return None
@@ -93,7 +113,10 @@ class PrefixCache:
         self._reserved += need
         if conversation is not None:
             self._returns.came_back(conversation, self._tree.clock())
-        return self._lend(ids, match, source, usable, need, conversation)
+        lease = self._lend(ids, match, source, usable, need, conversation)
+        if is_request:
+            self._count(lease, len(ids), self._explain(lease, ids, match, usable))
+        return lease
 
     def loaded(self, lease: Lease) -> None:
         """The lease's snapshot was copied to its slot and may be evicted from now on."""
@@ -246,19 +269,15 @@ class PrefixCache:
     def _lend(
         self, ids: Sequence[int], match: Match, source: Node | None, usable: int, need: int, conversation: str | None
     ) -> Lease:
-        start = match.num_tokens if not self.is_recurrent else source.end if source is not None else 0
-        miss = self._explain(ids, match, start, usable, conversation)
-        self._count(len(ids), match.num_tokens, start, miss, conversation)
         if source is not None and source.snapshot is not None:
             source.snapshot.last_used = self._tree.clock()
             source.snapshot.hits += 1
         return Lease(
             node=match.node,
             shared=match.runs,
-            start=start,
+            start=match.num_tokens if not self.is_recurrent else source.end if source is not None else 0,
             num_matched=match.num_tokens,
             reserved=need,
-            miss=miss.text if miss is not None else None,
             slot=self._slots.pop() if self.is_recurrent else None,
             source=source,
             diverged=bool(match.node.children) and match.num_tokens < min(usable, len(ids) - 1),
@@ -309,26 +328,25 @@ class PrefixCache:
     def _has_snapshot(self, node: Node, num_tokens: int) -> bool:
         return any(each.end == num_tokens and each.snapshot is not None for each in upwards(node))
 
-    def _explain(
-        self, ids: Sequence[int], match: Match, start: int, usable: int, conversation: str | None
-    ) -> Miss | None:
+    def _explain(self, lease: Lease, ids: Sequence[int], match: Match, usable: int) -> Miss | None:
+        start, name = lease.start, lease.conversation
         above = [node for node in upwards(match.node) if node.end > start] if start < match.num_tokens else []
-        known = self._counters.conversation(conversation).last_length if conversation is not None else 0
         return explain(
             ids,
             usable=usable,
             matched=match.num_tokens,
             start=start,
             branches=bool(match.node.children),
-            before=known,
+            before=self._counters.conversation(name).last_length if name is not None else 0,
             evicted=self._evicted,
             snapshot_evicted=any(node.path() in self._evicted for node in above),
         )
 
-    def _count(self, lookup: int, matched: int, start: int, miss: Miss | None, conversation: str | None) -> None:
+    def _count(self, lease: Lease, lookup: int, miss: Miss | None) -> None:
         tallies = [self._counters.total]
-        if conversation is not None:
-            tallies.append(self._counters.conversation(conversation))
-        restored = start if self.is_recurrent else 0
+        if lease.conversation is not None:
+            tallies.append(self._counters.conversation(lease.conversation))
+        restored = lease.start if self.is_recurrent else 0
         for tally in tallies:
-            tally.add(lookup=lookup, hit=start, matched=matched, restored=restored, miss=miss)
+            tally.add(lookup=lookup, hit=lease.start, matched=lease.num_matched, restored=restored, miss=miss)
+        lease.miss = miss.text if miss is not None else None

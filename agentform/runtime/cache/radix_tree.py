@@ -120,10 +120,14 @@ class RadixTree:
         """Positions that a lock protects from eviction."""
         return self._num_locked
 
-    def match_prefix(self, tokens: Sequence[int]) -> Match:
-        """The longest prefix of `tokens` in the tree; splits a node where the prefix ends inside it."""
+    def match_prefix(self, tokens: Sequence[int], *, touch: bool = True) -> Match:
+        """The longest prefix of `tokens` in the tree; splits a node where the prefix ends inside it.
+
+        Counts as a use unless `touch` is false.
+        """
         match = self._walk(tuple(tokens))
-        self._touch(match.node)
+        if touch:
+            self._touch(match.node)
         return match
 
     def insert(self, tokens: Sequence[int], runs: Runs) -> tuple[Match, Runs]:

@@ -12,14 +12,16 @@ from typing import cast
 import anyio.to_thread
 import torch
 
-from agentform.errors import CacheBudgetExceeded, ContextOverflow, InvalidRequest
+from agentform.errors import CacheBudgetExceeded, ContextOverflow, EngineError, InvalidRequest
 from agentform.grammar.compile import CompiledGrammar, Compiler
 from agentform.grammar.spec import GrammarSpec
 from agentform.grammar.vocabulary import Vocabulary
+from agentform.runtime.cache.disk_index import DiskIndex
 from agentform.runtime.cache.prefix_cache import PrefixCache
 from agentform.runtime.cache.statistics import CacheStatistics
 from agentform.runtime.engine import Chunk, GenerateRequest, ModelInfo, ScoreRequest, ScoreResult, Tokenizer
 from agentform.runtime.torch.budget import MemoryPlan, default_budget_bytes
+from agentform.runtime.torch.disk_tier import DiskTier
 from agentform.runtime.torch.generate_job import GenerateJob
 from agentform.runtime.torch.job import Job
 from agentform.runtime.torch.loaded_model import LoadedModel, load
@@ -55,6 +57,8 @@ class TorchEngine:
         num_slots: int = 8,
         codec: SnapshotCodec | None = None,
         reuse_prefixes: bool = True,
+        cache_dir: Path | str | None = None,
+        disk_limit_bytes: int = 8 << 30,
         num_threads: int | None = None,
     ) -> None:
         """Load a model folder, or take a loaded model (then `name`, `dtype` and `device` are its own).
@@ -64,6 +68,8 @@ class TorchEngine:
         `kv_budget_bytes` is by default 1 GiB, or a quarter of the free memory if that is less.
         It covers the KV, and for models with recurrent layers their `num_slots` live states, their snapshots (written
         by `codec`, exactly by default) and copies of states while a layer runs.
+        With `cache_dir` ends of turns are kept there, up to `disk_limit_bytes`, and outlive the engine; several
+        engines and processes may share a folder.
         Without `reuse_prefixes` every request starts from nothing: what the cache is measured against.
         `max_batch_tokens` bounds the prompt and branch tokens of one step.
         Raises EngineError (CacheBudgetExceeded, WeightsCorrupt, ...) if the model cannot be served.
@@ -99,7 +105,11 @@ class TorchEngine:
             reuse=reuse_prefixes,
         )
         scheduler = Scheduler(
-            self._cache, runner.compute, max_batch_tokens=max_batch_tokens, save_state=runner.save_state
+            self._cache,
+            runner.compute,
+            max_batch_tokens=max_batch_tokens,
+            save_state=runner.save_state,
+            disk=self._disk_tier(runner, Path(cache_dir), disk_limit_bytes) if cache_dir is not None else None,
         )
         self._worker = Worker(scheduler, prepare_thread=lambda: _use_threads(num_threads))
         self._finalizer = weakref.finalize(self, self._worker.close)
@@ -180,6 +190,15 @@ class TorchEngine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+    def _disk_tier(self, runner: ModelRunner, folder: Path, limit_bytes: int) -> DiskTier:
+        """Raises EngineError if the folder cannot be used."""
+        guard = f"{self._info.digest}/{runner.codec_name}/{runner.dtype}/{runner.plan.position_bytes}"
+        try:
+            index = DiskIndex(folder, guard=guard, whole=runner.is_recurrent, limit_bytes=limit_bytes)
+        except OSError as error:
+            raise EngineError(f"the cache folder {folder} cannot be used: {error}") from error
+        return DiskTier(index, self._cache, runner, guard=guard)
 
     def _generate_job(
         self,

@@ -62,7 +62,7 @@ class GenerateJob(Job):
         self._stream = TextStream(request.stop)
         self._num_sampled = 0
         self._follow_grammar()
-        self._usable = len(self.ids) - 1
+        self.usable = len(self.ids) - 1
 
     @property
     def extra_tokens(self) -> int:
@@ -153,7 +153,7 @@ class GenerateJob(Job):
     def _close(self, finish: FinishReason, text: str = "", token_ids: tuple[int, ...] = ()) -> None:
         if self.done:
             raise EngineError("a completion ended twice")
-        self._ends_turn = True
+        self.ended_turn = True
         if self._lease is not None:
             self._keep()
             self._save_end()

@@ -45,9 +45,10 @@ class Job(ABC):
         self.num_prompt = len(prompt_ids)
         self.deadline = deadline
         self.done = False
-        self._ends_turn = False  # whether the conversation is expected back where this request ended
-        self._usable = usable
-        self._conversation = conversation
+        self.ended_turn = False  # whether the conversation is expected back where this request ended
+        self.usable = usable
+        self.was_fetched = False  # whether disk was asked for the prompt
+        self.conversation = conversation
         self._boundaries = boundaries
         self._mailbox = mailbox
         self._cache: PrefixCache | None = None
@@ -86,7 +87,7 @@ class Job(ABC):
 
     def admit(self, cache: PrefixCache, save_state: Callable[[int, Runs], None]) -> bool:
         """Take a lease; false if other requests hold too much for now. `save_state` copies a slot to a snapshot."""
-        lease = cache.open(self.ids, usable=self._usable, extra=self.extra_tokens, conversation=self._conversation)
+        lease = cache.open(self.ids, usable=self.usable, extra=self.extra_tokens, conversation=self.conversation)
         if lease is None:
             return False
         self._cache, self._lease, self._save_state = cache, lease, save_state
@@ -204,7 +205,7 @@ class Job(ABC):
     def _end(self) -> None:
         self.done = True
         if self._lease is not None and self._cache is not None:
-            self._cache.close(self._lease, ends_turn=self._ends_turn)
+            self._cache.close(self._lease, ends_turn=self.ended_turn)
 
     def _count_computed(self, num: int) -> None:
         self._computed += num

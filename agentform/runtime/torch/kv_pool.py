@@ -72,6 +72,24 @@ class KVPool:
             torch.cat([values[:, start:stop] for start, stop in runs], dim=1),
         )
 
+    def export(self, runs: Runs) -> Tensor:
+        """KV at `runs` in an order that does not depend on how they are cut, uint8 `[count(runs) * bytes]`."""
+        parts = [torch.cat([t[:, start:stop] for start, stop in runs], dim=1) for t in self._stored]
+        return torch.cat([part.reshape(-1).view(torch.uint8) for part in parts]).cpu()
+
+    def adopt(self, runs: Runs, data: Tensor, num: int, *, skip: int) -> None:
+        """Write tokens of what `export` gave for `num` tokens, those from `skip` on, to `runs` until they are full."""
+        done = 0
+        for tensor in self._stored:
+            heads, _, dim = tensor.shape
+            size = heads * num * dim * tensor.itemsize
+            rows = data[done : done + size].clone().view(tensor.dtype).view(heads, num, dim).to(tensor.device)
+            done += size
+            at = skip
+            for start, stop in runs:
+                tensor[:, start:stop] = rows[:, at : at + stop - start]
+                at += stop - start
+
     def write_bytes(self, runs: Runs, offset: int, data: Tensor) -> None:
         """Put `data`, uint8 `[n]`, at `[offset, offset + n)` of the bytes of `runs`."""
         done = 0

@@ -77,6 +77,27 @@ class ModelRunner:
         with torch.inference_mode():
             self._states.save(slot, runs)
 
+    def export(self, runs: Runs, snapshot: Runs) -> tuple[bytes, bytes]:
+        """KV at `runs` and the snapshot at `snapshot` (none for `()`), to be kept elsewhere."""
+        with torch.inference_mode():
+            state = self._pool.read_bytes(snapshot, 0, self._snapshot_bytes).cpu() if snapshot else None
+            return self._pool.export(runs).numpy().tobytes(), b"" if state is None else state.numpy().tobytes()
+
+    def adopt(self, runs: Runs, kv: bytes, num: int, *, skip: int, snapshot: Runs, state: bytes) -> None:
+        """Write what `export` gave for `num` tokens, from `skip` on, to `runs`, and its snapshot to `snapshot`."""
+        with torch.inference_mode():
+            if runs:
+                self._pool.adopt(runs, torch.frombuffer(bytearray(kv), dtype=torch.uint8), num, skip=skip)
+            if snapshot:
+                self._states_bytes(snapshot, state)
+
+    def _states_bytes(self, snapshot: Runs, state: bytes) -> None:
+        self._pool.write_bytes(snapshot, 0, torch.frombuffer(bytearray(state), dtype=torch.uint8).to(self.device))
+
+    @property
+    def _snapshot_bytes(self) -> int:
+        return self._states.snapshot_bytes if self._states is not None else 0
+
     def _load(self, segments: Sequence[Segment]) -> None:
         for segment in segments:
             if segment.load is None or segment.slot is None or self._states is None:

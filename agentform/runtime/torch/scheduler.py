@@ -11,6 +11,7 @@ from torch import Tensor
 
 from agentform.runtime.cache.prefix_cache import PrefixCache
 from agentform.runtime.cache.runs import Runs
+from agentform.runtime.torch.disk_tier import DiskTier
 from agentform.runtime.torch.job import Job
 from agentform.runtime.torch.score_job import ScoreJob
 from agentform.runtime.torch.segment import Segment
@@ -37,9 +38,16 @@ class Scheduler:
     """
 
     def __init__(
-        self, cache: PrefixCache, compute: Compute, *, max_batch_tokens: int, save_state: SaveState = _no_state
+        self,
+        cache: PrefixCache,
+        compute: Compute,
+        *,
+        max_batch_tokens: int,
+        save_state: SaveState = _no_state,
+        disk: DiskTier | None = None,
     ) -> None:
         """`save_state` copies the live recurrent state of a slot into positions of a snapshot."""
+        self._disk = disk
         self._cache = cache
         self._compute = compute
         self._save_state = save_state
@@ -62,6 +70,10 @@ class Scheduler:
         """Drop a request wherever it is; harmless when it is done."""
         job.cancel()
         self._drop_done()
+
+    def run_idle(self) -> bool:
+        """Do a piece of work that can wait; false if there is none."""
+        return self._disk is not None and self._disk.write_one()
 
     def run_once(self) -> None:
         """Admit, expire, and run one step."""
@@ -88,10 +100,19 @@ class Scheduler:
         self._drop_done()
 
     def _admit(self) -> None:
-        while self._queue and self._queue[0].admit(self._cache, self._save_state):
+        while self._queue:
+            self._fetch(self._queue[0])
+            if not self._queue[0].admit(self._cache, self._save_state):
+                return
             job = self._queue.popleft()
             if not (isinstance(job, ScoreJob) and job.admit_trivial()):
                 self._running.append(job)
+
+    def _fetch(self, job: Job) -> None:
+        """Once per job: what disk has of its prompt."""
+        if self._disk is not None and not job.was_fetched:
+            job.was_fetched = True
+            self._disk.fetch(tuple(job.ids), job.usable)
 
     def _plan(self) -> _Planned:
         planned: _Planned = []
@@ -151,5 +172,9 @@ class Scheduler:
             self._run([each])
 
     def _drop_done(self) -> None:
+        if self._disk is not None:
+            for job in self._running:
+                if job.ended_turn:
+                    self._disk.turn_ended(tuple(job.ids[: job.num_computed]), job.conversation)
         self._running = [job for job in self._running if not job.done]
         self._queue = deque(job for job in self._queue if not job.done)

@@ -47,6 +47,11 @@ class StatePool:
         """A layer's conv and recurrent states of all slots, `[slots, ...]` each."""
         return self._conv[layer], self._recurrent[layer]
 
+    @property
+    def snapshot_bytes(self) -> int:
+        """Bytes of one snapshot."""
+        return sum(self._sizes.values())
+
     def is_written_in_place(self, layer: int) -> bool:
         """See `StateShape.is_written_in_place`."""
         return layer in self._in_place
