@@ -9,6 +9,7 @@ from agentform import errors
 from agentform.agent.conversation import Conversation
 from agentform.agent.loop import Agent, AgentRun, RunResult
 from agentform.calls.choose import Scoring
+from agentform.calls.decisions import Decision, Decisions, OneOf, Score, YesNo, decide
 from agentform.calls.form_filling import Filled, fill, fill_sync
 from agentform.calls.limits import Limits
 from agentform.calls.prior import PriorStore
@@ -42,16 +43,20 @@ __all__ = [
     "CallReady",
     "ChoiceMade",
     "Conversation",
+    "Decision",
+    "Decisions",
     "DependsOn",
     "Event",
     "Evidence",
     "Filled",
     "Limits",
     "Message",
+    "OneOf",
     "PriorStore",
     "Reasoning",
     "ReasoningDelta",
     "RunResult",
+    "Score",
     "Scoring",
     "Tool",
     "ToolCall",
@@ -60,6 +65,8 @@ __all__ = [
     "ToolStarted",
     "Toolbox",
     "Usage",
+    "YesNo",
+    "decide",
     "errors",
     "fill",
     "fill_sync",

@@ -1,4 +1,4 @@
-"""The command line: `agentform demo | models | plan`."""
+"""The command line: `agentform demo | models | plan | tune`."""
 
 from __future__ import annotations
 
@@ -73,8 +73,32 @@ def fetch_model(name: Annotated[str, typer.Argument(help="A catalogue name or a 
 def plan(
     target: Annotated[str, typer.Argument(help="`module:attribute`, or a JSON Schema file.")],
     lenient: Annotated[bool, typer.Option(help="List unknown schema keywords instead of refusing them.")] = False,
+    probe: Annotated[
+        Path | None, typer.Option(help="Texts, one JSON object a line: measure which fields depend on one another.")
+    ] = None,
+    model: Annotated[str, typer.Option(help="The model to probe with.")] = "smollm2-135m",
 ) -> None:
     """Show how each leaf of a tool, model or schema will be filled, and why."""
     from agentform.plan import load_target, show_plan
 
-    show_plan(Console(), load_target(target, lenient=lenient))
+    console = Console()
+    loaded = load_target(target, lenient=lenient)
+    show_plan(console, loaded)
+    if probe is not None:
+        from agentform.tuning_view import probe_target
+
+        probe_target(console, loaded, model, probe)
+
+
+@app.command()
+def tune(
+    model: Annotated[str, typer.Argument(help="A catalogue name, a model folder or a hub id.")],
+    data: Annotated[
+        Path, typer.Option(help="Labelled examples, one JSON object a line: text, field, options, gold, description.")
+    ],
+    keep: Annotated[bool, typer.Option(help="Keep what was found for this model.")] = True,
+) -> None:
+    """Find the lead-in, calibration and temperature that suit a model."""
+    from agentform.tuning_view import tune_model
+
+    tune_model(Console(), model, data, keep=keep)

@@ -9,7 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted(ROOT.glob("examples/*.py"))
-BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+DOCS = [ROOT / "README.md", ROOT / "docs" / "choosing.md"]
+BLOCKS = [block for doc in DOCS for block in re.findall(r"```python\n(.*?)```", doc.read_text(), re.DOTALL)]
 
 pytestmark = pytest.mark.model
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from agentform.agent.loop import Agent
+from agentform.agent.testing import Call, Say, ScriptedEngine
 from agentform.errors import CallRejected, DuplicateTool, InvalidToolName, ToolError, UnsupportedSchema
 from agentform.schema.form import Choice, Record
 from agentform.schema.openapi import OperationRequest
@@ -217,3 +219,11 @@ def test_openapi_two_operations_of_one_name():
     paths = {"/a": {"get": {"operationId": "a b"}}, "/b": {"get": {"operationId": "a?b"}}}
     with pytest.raises(DuplicateTool):
         Toolbox.from_openapi(api(paths=paths))
+
+
+def test_an_agent_calls_what_a_server_describes():
+    box = Toolbox.from_mcp_schema([SEARCH], call=lambda name, arguments: f"{name}: {arguments['kind']}")
+    script = [Call("search-files", {"dir-name": "/a", "kind": "folder"}), Say("Done.")]
+    result = Agent(ScriptedEngine(script), tools=box).run_sync("Where is it?")
+    assert [call.arguments for call in result.calls] == [{"dir-name": "/a", "kind": "folder"}]
+    assert "search-files: folder" in [message.content for message in result.messages]

@@ -116,7 +116,7 @@ class Agent:
             engine=engine,
             targets={name: tool.target for name, tool in self.tools.items()},
             instructions=instructions,
-            scoring=scoring or Scoring(),
+            scoring=scoring or Scoring.of(engine),
             reasoning=reasoning or Reasoning(),
             priors=priors or PriorStore(),
         )

@@ -11,6 +11,7 @@ from functools import cached_property
 from agentform.calls.choose import Priors, Scoring, choose, require_confidence
 from agentform.calls.fill import Filling, evidence_of
 from agentform.calls.frame import Frame, ToolText, learn_frame
+from agentform.calls.place import Place, at
 from agentform.calls.prior import CONTENT_FREE, PriorStore
 from agentform.calls.questions import Question
 from agentform.calls.repair import fill_form
@@ -119,9 +120,9 @@ class Caller:
         if thought.called and len(names) == 1:
             return Evidence(pointer="", value=names[0], how="fixed")
         question = self._step_question(names, answerable=not thought.called)
-        priors = self._priors_at(lambda context: self._at_step(context, ""), "action")
-        context = self._at_step(thought.context, thought.content)
-        [answer] = await choose(session, context, [question], scoring=self.scoring, priors=priors)
+        priors = self._priors_at(lambda context: at(self._at_step(context, "")), "action")
+        place = at(self._at_step(thought.context, thought.content))
+        [answer] = await choose(session, place, [question], scoring=self.scoring, priors=priors)
         require_confidence([answer], session.limits)
         return answer.evidence()
 
@@ -140,7 +141,7 @@ class Caller:
     def _at_step(self, context: Context, content: str) -> Context:
         """The context where the next step is chosen."""
         if not self.frame.step_lead:
-            return self._opened(context, content)
+            return self._opened(context, bool(content))
         return context.with_text(("\n" if content else "") + self.frame.step_lead)
 
     async def _answer(
@@ -181,11 +182,11 @@ class Caller:
         target = self.targets[name]
         filling = Filling(
             target=target,
-            context=self.at_arguments(thought.context, thought.content, name),
+            place=self.arguments(thought.context, name, spoken=bool(thought.content)),
             closing=self.frame.after_arguments,
-            priors=self._priors_at(lambda context: self.at_arguments(context, "", name), name),
+            priors=self._priors_at(lambda context: self.arguments(context, name), name),
             scoring=self.scoring,
-            retry=_Retry(self, messages, thought.content, name).context,
+            retry=_Retry(self, messages, thought.content, name).place,
         )
         draft = await fill_form(session, filling)
         arguments = draft.value
@@ -201,26 +202,30 @@ class Caller:
         await emit(CallReady(call=call))
         end = advance(
             self.engine.tokenizer,
-            filling.context.with_text(draft.written.text),
+            filling.place.json().with_text(draft.written.text),
             self.frame.after_arguments,
         )
         ids = end.ids + self.engine.tokenizer.encode(end.tail)
         message = Message(role="assistant", content=thought.content, calls=(call,))
         return Turn(message=message, token_ids=ids, finish=thought.finish, decision=decision)
 
-    def _opened(self, context: Context, content: str) -> Context:
+    def _opened(self, context: Context, spoken: bool) -> Context:
         """The context where a tool's name begins."""
-        separator = self.frame.separator if content else ""
+        separator = self.frame.separator if spoken else ""
         return advance(self.engine.tokenizer, context, separator + self.frame.before_name)
 
-    def at_arguments(self, context: Context, content: str, name: str) -> Context:
-        """The context where the arguments of a call to `name` begin."""
-        return self._opened(context, content).with_text(name + self.frame.before_arguments)
+    def arguments(self, before: Context, name: str, *, spoken: bool = False) -> Place:
+        """The place where the arguments of a call to `name` begin."""
 
-    def _priors_at(self, place: Callable[[Context], Context], *identity: object) -> Priors:
+        def opened(context: Context, spoken: bool) -> Context:
+            return self._opened(context, spoken).with_text(name + self.frame.before_arguments)
+
+        return Place(before=before, opened=opened, spoken=spoken)
+
+    def _priors_at(self, place: Callable[[Context], Place], *identity: object) -> Priors:
         """Label priors measured at the same place after content-free messages."""
-        contexts = [place(Context(ids=ids)) for ids in self._content_free_prompts]
-        return Priors(self.priors, contexts, self.engine.info.digest, *identity)
+        places = [place(Context(ids=ids)) for ids in self._content_free_prompts]
+        return Priors(self.priors, places, self.engine.info.digest, *identity)
 
     @cached_property
     def _content_free_prompts(self) -> list[tuple[int, ...]]:
@@ -241,11 +246,11 @@ class _Retry:
     content: str
     name: str
 
-    async def context(self, arguments: str, violations: Sequence[Violation]) -> Context:
+    async def place(self, arguments: str, violations: Sequence[Violation]) -> Place:
         value = loads(arguments)
         call = ToolCall(id="refused", name=self.name, arguments=value if isinstance(value, dict) else {})
         reasons = "; ".join(f"{v.pointer or 'arguments'}: {v.reason}" for v in violations)
         result = ToolResult(call_id=call.id, name=self.name, content=f"Invalid: {reasons}", is_error=True)
         refused = Message(role="assistant", content=self.content, calls=(call,))
         prompt = self.caller.retry_prompt(self.messages, refused, result)
-        return self.caller.at_arguments(Context(ids=prompt), "", self.name)
+        return self.caller.arguments(Context(ids=prompt), self.name)

@@ -6,17 +6,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agentform.calls.lead_in import LeadIn, Posed, pose
 from agentform.calls.limits import Limits
 from agentform.calls.options import OptionTrie, build_trie, option_lines
+from agentform.calls.place import Place
 from agentform.calls.prior import PriorStore, calibrated
 from agentform.calls.questions import Question
 from agentform.calls.session import Session
-from agentform.calls.transcript import Context
-from agentform.errors import Abstained
+from agentform.errors import Abstained, InvalidInput
 from agentform.messages import Alternative, Evidence, How, JsonValue
+from agentform.runtime.engine import Engine
 from agentform.schema.form import pointer
 
-__all__ = ["Answer", "Priors", "Scoring", "choose", "require_confidence"]
+__all__ = ["Answer", "Priors", "Scoring", "answer_from", "choose", "require_confidence"]
 
 _NUM_ALTERNATIVES = 3
 
@@ -29,10 +31,36 @@ class Scoring:
     """Hypotheses kept alive where leaves depend on one another."""
     max_gap: float = 6.0
     """Log probability that a joint solution may give up before the leaves are decided in sequence instead."""
+    lead_in: LeadIn = "key"
+    """How questions are put; see docs/measurements.md for what each is good for."""
+    rotations: int = 1
+    """Orders in which letters are put to the options, each begun at another option; the log scores are averaged.
+
+    A model that leans to a letter or a position then leans to every option alike. Other lead-ins list no options.
+    """
+    temperature: float = 1.0
+    """Divides the log scores before they become probabilities; above 1 they become less certain."""
+    running: float = 0.0
+    """Weight of the content-free prior, in requests, against the mean over the requests seen so far.
+
+    0 uses the content-free prior alone, so that an answer does not depend on what was asked before it.
+    """
     calibration: float = 0.9
     """Share of the label prior that is taken out of the log scores; 0 leaves them raw. See docs/measurements.md."""
     calibration_with_nothing: float = 0.7
     """The same, at most, for questions that may be answered with nothing: null or absence."""
+
+    @classmethod
+    def of(cls, engine: Engine) -> Scoring:
+        """The defaults, with what `agentform tune` found for the engine's model.
+
+        Raises:
+            InvalidInput: the tuned settings hold something else than settings.
+        """
+        try:
+            return cls(**engine.info.scoring)
+        except TypeError as error:
+            raise InvalidInput(f"the tuned scoring of {engine.info.name} does not fit: {error}") from error
 
     def strength(self, question: Question) -> float:
         """The share of the label prior to take out for a question."""
@@ -79,27 +107,40 @@ class Answer:
 class Priors:
     """The label priors of the questions of one form, measured in content-free contexts when first needed."""
 
-    def __init__(self, store: PriorStore, contexts: Sequence[Context], *identity: object) -> None:
+    def __init__(self, store: PriorStore, places: Sequence[Place], *identity: object) -> None:
         self._store = store
-        self._contexts = tuple(contexts)
-        self._identity = (*identity, [(list(c.ids), c.tail) for c in contexts])
+        self._places = tuple(places)
+        self._identity = (*identity, [(list(p.before.ids), p.before.tail) for p in places])
 
-    async def of(self, session: Session, questions: Sequence[Question]) -> list[tuple[float, ...]]:
+    async def of(self, session: Session, questions: Sequence[Question], scoring: Scoring) -> list[tuple[float, ...]]:
         """Mean log score of every answer of every question over the content-free contexts."""
-        questions = [question.for_prior for question in questions]
-        keys = [self._store.key(self._identity, q.lead, q.texts, q.groups) for q in questions]
+        keys = [self._key(question, scoring) for question in questions]
         known = [self._store.get(key, size=len(q.answers)) for key, q in zip(keys, questions, strict=True)]
-        missing = {keys[i]: questions[i] for i, prior in enumerate(known) if prior is None}
+        missing = {keys[i]: questions[i].for_prior for i, prior in enumerate(known) if prior is None}
         if missing:
-            measured = await self._measure(session, list(missing.values()))
-            found = dict(zip(missing, measured, strict=True))
-            for key, prior in found.items():
+            measured = await self._measure(session, list(missing.values()), scoring)
+            for key, prior in zip(missing, measured, strict=True):
                 self._store.put(key, prior)
-            known = [found[key] if prior is None else prior for key, prior in zip(keys, known, strict=True)]
-        return [prior for prior in known if prior is not None]
+            known = [self._store.get(key, size=len(q.answers)) for key, q in zip(keys, questions, strict=True)]
+        priors = [prior for prior in known if prior is not None]
+        return [self._store.mixed(key, p, scoring.running) for key, p in zip(keys, priors, strict=True)]
 
-    async def _measure(self, session: Session, questions: Sequence[Question]) -> list[tuple[float, ...]]:
-        runs = [await _log_scores(session, context, questions) for context in self._contexts]
+    def observe(self, questions: Sequence[Question], scores: Sequence[Sequence[float]], scoring: Scoring) -> None:
+        """Add what real requests scored to the running mean."""
+        if scoring.running:
+            for question, log_scores in zip(questions, scores, strict=True):
+                self._store.observe(self._key(question, scoring), log_scores)
+
+    def _key(self, question: Question, scoring: Scoring) -> str:
+        q = question.for_prior
+        return self._store.key(
+            self._identity, scoring.lead_in, scoring.rotations, q.lead, q.texts, q.groups, q.description
+        )
+
+    async def _measure(
+        self, session: Session, questions: Sequence[Question], scoring: Scoring
+    ) -> list[tuple[float, ...]]:
+        runs = [await _log_scores(session, place, questions, scoring) for place in self._places]
         return [
             tuple(sum(column) / len(runs) for column in zip(*(run[i] for run in runs), strict=True))
             for i in range(len(questions))
@@ -108,27 +149,30 @@ class Priors:
 
 async def choose(
     session: Session,
-    context: Context,
+    place: Place,
     questions: Sequence[Question],
     *,
     scoring: Scoring,
     priors: Priors | None,
 ) -> list[Answer]:
-    """Answer all questions in one batch at `context`, in the order asked.
+    """Answer all questions in one batch at `place`, in the order asked.
 
     Raises what `Engine.score` raises, and TokenizationChanged.
     """
-    scores = await _log_scores(session, context, questions)
-    use_prior = priors is not None and scoring.calibration != 0
-    leans = await priors.of(session, questions) if priors and use_prior else [(0.0,) * len(s) for s in scores]
+    scores = await _log_scores(session, place, questions, scoring)
+    leans = [(0.0,) * len(log_scores) for log_scores in scores]
+    if priors is not None and scoring.calibration != 0:
+        leans = await priors.of(session, questions, scoring)
+        priors.observe(questions, scores, scoring)
     return [
-        _answer(question, log_scores, calibrated(log_scores, lean, scoring.strength(question), question.nothing))
-        for question, log_scores, lean in zip(questions, scores, leans, strict=True)
+        answer_from(question, raw, lean, scoring) for question, raw, lean in zip(questions, scores, leans, strict=True)
     ]
 
 
-def _answer(question: Question, raw: Sequence[float], scores: Sequence[float]) -> Answer:
-    probabilities = _normalised(scores)
+def answer_from(question: Question, raw: Sequence[float], lean: Sequence[float], scoring: Scoring) -> Answer:
+    """The answer that raw log scores and a label prior give."""
+    scores = calibrated(raw, lean, scoring.strength(question), question.nothing)
+    probabilities = _normalised([score / scoring.temperature for score in scores])
     return Answer(
         question=question,
         index=max(range(len(probabilities)), key=probabilities.__getitem__),
@@ -138,28 +182,41 @@ def _answer(question: Question, raw: Sequence[float], scores: Sequence[float]) -
     )
 
 
-async def _log_scores(session: Session, context: Context, questions: Sequence[Question]) -> list[tuple[float, ...]]:
-    tries = [_trie(session, context, question) for question in questions]
-    branches = [branch for trie in tries for branch in trie.branches]
-    logprobs = await session.score(context.ids, branches)
-    scores: list[tuple[float, ...]] = []
-    start = 0
-    for question, trie in zip(questions, tries, strict=True):
-        own = logprobs[start : start + len(trie.branches)]
-        start += len(trie.branches)
-        scores.append(_by_answer(question, trie.log_scores(own)))
-    return scores
+async def _log_scores(
+    session: Session, place: Place, questions: Sequence[Question], scoring: Scoring
+) -> list[tuple[float, ...]]:
+    """Log score of each answer of each question; one request for all."""
+    posed = [pose(question, place, scoring.lead_in, rotations=scoring.rotations) for question in questions]
+    every = [item for items in posed for item in items]
+    prompt_ids = _shared([item.context.ids for item in every])
+    tries = [_trie(session, item, len(prompt_ids)) for item in every]
+    logprobs = iter(await session.score(prompt_ids, [branch for trie in tries for branch in trie.branches]))
+    scored = iter([trie.log_scores([next(logprobs) for _ in trie.branches]) for trie in tries])
+    return [_by_answer(items, [next(scored) for _ in items]) for items in posed]
 
 
-def _trie(session: Session, context: Context, question: Question) -> OptionTrie:
-    return build_trie(option_lines(session.tokenizer, context.line(question.lead), question.texts))
+def _shared(prompts: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The common beginning of the prompts; they differ where a lead-in stands before a frame with control tokens."""
+    low, high = min(prompts), max(prompts)
+    length = next((at for at, token in enumerate(low) if at >= len(high) or high[at] != token), len(low))
+    return low[:length]
 
 
-def _by_answer(question: Question, log_scores: Sequence[float]) -> tuple[float, ...]:
-    members: list[list[float]] = [[] for _ in question.answers]
-    for group, score in zip(question.groups, log_scores, strict=True):
-        members[group].append(score)
-    return tuple(map(_log_sum_exp, members))
+def _trie(session: Session, posed: Posed, num_shared: int) -> OptionTrie:
+    own = posed.context.ids[num_shared:]
+    lines = option_lines(session.tokenizer, posed.context.line(posed.lead), posed.texts)
+    return build_trie([own + line for line in lines])
+
+
+def _by_answer(posed: Sequence[Posed], scored: Sequence[Sequence[float]]) -> tuple[float, ...]:
+    """The mean over the ways in which a question was put; texts that stand for one answer are summed."""
+    rows: list[list[float]] = []
+    for item, log_scores in zip(posed, scored, strict=True):
+        members: dict[int, list[float]] = {}
+        for group, score in zip(item.groups, log_scores, strict=True):
+            members.setdefault(group, []).append(score)
+        rows.append([_log_sum_exp(members[answer]) for answer in range(len(members))])
+    return tuple(sum(column) / len(rows) for column in zip(*rows, strict=True))
 
 
 def _log_sum_exp(values: Sequence[float]) -> float:

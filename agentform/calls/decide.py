@@ -16,10 +16,10 @@ from typing import TypeAlias
 from agentform.calls.cardinality import within_bounds
 from agentform.calls.choose import Answer, Priors, Scoring, choose, require_confidence
 from agentform.calls.joint import best_first
+from agentform.calls.place import Place
 from agentform.calls.questions import Question, early_free_leaves, open_questions
 from agentform.calls.session import Session
 from agentform.calls.text import Kind
-from agentform.calls.transcript import Context
 from agentform.calls.writer import generate_leaf
 from agentform.schema.form import Node, Path, Record, Subset, Union, leaves
 
@@ -51,7 +51,7 @@ def indices(answers: Answers) -> dict[tuple[Path, Kind], int]:
 
 async def decide(
     session: Session,
-    context: Context,
+    place: Place,
     root: Node,
     *,
     scoring: Scoring,
@@ -69,15 +69,15 @@ async def decide(
     while True:
         while wave := search.wave():
             questions = {question.place: question for _, _, question in wave}
-            found = await choose(session, context, list(questions.values()), scoring=scoring, priors=priors)
+            found = await choose(session, place, list(questions.values()), scoring=scoring, priors=priors)
             search.take(wave, dict(zip(questions, found, strict=True)), width=scoring.beam)
         search.settle()
         places = early_free_leaves(root, indices(search.answers), search.texts)
         if not places:
             break
-        for place in places:
-            at = context.with_text(f"{place.lead} ")
-            search.texts[place.leaf.path] = await generate_leaf(session, at, place.leaf, follow="}")
+        for early in places:
+            context = place.json().with_text(f"{early.lead} ")
+            search.texts[early.leaf.path] = await generate_leaf(session, context, early.leaf, follow="}")
     require_confidence(list(search.answers.values()), session.limits)
     return Decided(answers=search.answers, texts=search.texts)
 

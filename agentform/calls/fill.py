@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from agentform.calls.choose import Priors, Scoring
 from agentform.calls.decide import Answers, decide, indices
+from agentform.calls.place import Place
 from agentform.calls.session import Session
 from agentform.calls.text import MEMBER, Kind, member_key, pieces
-from agentform.calls.transcript import Context
 from agentform.calls.writer import Written, write
 from agentform.errors import Violation
 from agentform.messages import Evidence, How, JsonValue
@@ -19,9 +19,9 @@ from agentform.schema.form import Choice, Field, Fixed, Free, Node, Path, Record
 from agentform.schema.json_text import loads
 from agentform.schema.load import Target
 
-__all__ = ["Draft", "Filling", "RetryContext", "draft_in_sequence", "evidence_of", "first_draft", "write_draft"]
+__all__ = ["Draft", "Filling", "RetryPlace", "draft_in_sequence", "evidence_of", "first_draft", "write_draft"]
 
-RetryContext = Callable[[str, Sequence[Violation]], Awaitable[Context]]
+RetryPlace = Callable[[str, Sequence[Violation]], Awaitable[Place]]
 """Makes a place from which a refused form can be filled again, the refused JSON and its faults in view."""
 
 
@@ -30,13 +30,13 @@ class Filling:
     """Everything that filling one form needs."""
 
     target: Target
-    context: Context
+    place: Place
     """Where the form's JSON begins."""
     closing: str = ""
     """Text that follows the form's JSON."""
     priors: Priors | None = None
     scoring: Scoring = field(default_factory=Scoring)
-    retry: RetryContext
+    retry: RetryPlace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,13 +61,13 @@ async def first_draft(session: Session, filling: Filling) -> Draft:
 
     Raises what `decide` and `write` raise.
     """
-    root, context = filling.target.form.root, filling.context
-    decided = await decide(session, context, root, scoring=filling.scoring, priors=filling.priors)
+    root, place = filling.target.form.root, filling.place
+    decided = await decide(session, place, root, scoring=filling.scoring, priors=filling.priors)
     return await write_draft(session, filling, decided.answers, known=decided.texts)
 
 
 async def draft_in_sequence(
-    session: Session, filling: Filling, context: Context, *, answers: Answers, texts: Mapping[Path, str]
+    session: Session, filling: Filling, place: Place, *, answers: Answers, texts: Mapping[Path, str]
 ) -> Draft:
     """The form with all that `answers` and `texts` do not hold decided leaf by leaf, each with those before it in view.
 
@@ -75,9 +75,9 @@ async def draft_in_sequence(
     """
     root = in_sequence(filling.target.form.root)
     decided = await decide(
-        session, context, root, scoring=filling.scoring, priors=filling.priors, answers=answers, texts=texts
+        session, place, root, scoring=filling.scoring, priors=filling.priors, answers=answers, texts=texts
     )
-    return await write_draft(session, filling, decided.answers, context=context, known=decided.texts)
+    return await write_draft(session, filling, decided.answers, place=place, known=decided.texts)
 
 
 async def write_draft(
@@ -85,7 +85,7 @@ async def write_draft(
     filling: Filling,
     answers: Answers,
     *,
-    context: Context | None = None,
+    place: Place | None = None,
     known: Mapping[Path, str] | None = None,
 ) -> Draft:
     """Write the form with its answers; free leaves in `known` keep that JSON text.
@@ -94,7 +94,8 @@ async def write_draft(
         ArgumentsTruncated: a free leaf was not complete within its token limit.
     """
     parts = pieces(filling.target.form.root, indices(answers))
-    written = await write(session, context or filling.context, parts, closing=filling.closing, known=known)
+    context = (place or filling.place).json()
+    written = await write(session, context, parts, closing=filling.closing, known=known)
     return Draft(answers=answers, written=written)
 
 

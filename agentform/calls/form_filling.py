@@ -12,6 +12,7 @@ from agentform.calls.choose import Priors, Scoring
 from agentform.calls.fill import Filling, evidence_of
 from agentform.calls.frame import argument_lines
 from agentform.calls.limits import Limits
+from agentform.calls.place import Place, at
 from agentform.calls.prior import CONTENT_FREE, PriorStore
 from agentform.calls.repair import fill_form
 from agentform.calls.session import Session
@@ -21,7 +22,7 @@ from agentform.messages import Evidence, Message, Usage
 from agentform.runtime.engine import Engine
 from agentform.schema.load import Target, load
 
-__all__ = ["Filled", "fill", "fill_sync"]
+__all__ = ["Filled", "Prompts", "as_messages", "fill", "fill_sync"]
 
 T = TypeVar("T")
 
@@ -91,15 +92,15 @@ async def fill(
         EngineError: the engine cannot serve the request; DeadlineExceeded among them.
     """
     target = form if isinstance(form, Target) else load(form)
-    prompts = _Prompts(engine, target, instructions, list_fields)
+    prompts = Prompts(engine, target, instructions, list_fields)
     session = Session(engine, limits=limits or Limits())
-    conversation = _as_messages(messages)
+    conversation = as_messages(messages)
     filling = Filling(
         target=target,
-        context=prompts.context(conversation),
+        place=prompts.place(conversation),
         priors=prompts.priors(priors or PriorStore()),
-        scoring=scoring or Scoring(),
-        retry=_Retry(prompts, conversation).context,
+        scoring=scoring or Scoring.of(engine),
+        retry=_Retry(prompts, conversation).place,
     )
     draft = await fill_form(session, filling)
     return Filled(
@@ -139,41 +140,48 @@ def fill_sync(engine: Engine, messages: str | Sequence[Message], form: Any, **op
     return run_blocking(functools.partial(fill, engine, messages, form, **options))
 
 
-def _as_messages(messages: str | Sequence[Message]) -> list[Message]:
+def as_messages(messages: str | Sequence[Message]) -> list[Message]:
+    """A text as one message of the user's, messages as they are.
+
+    Raises:
+        InvalidInput: there is no message.
+    """
     listed = [Message(role="user", content=messages)] if isinstance(messages, str) else list(messages)
     if not listed:
-        raise InvalidInput("fill needs at least one message; got none")
+        raise InvalidInput("at least one message is needed; got none")
     return listed
 
 
-class _Prompts:
+class Prompts:
     """Prompts that end where the form's JSON begins."""
 
-    def __init__(self, engine: Engine, target: Target, instructions: str, list_fields: bool) -> None:
+    def __init__(self, engine: Engine, target: Target, instructions: str, list_fields: bool = False) -> None:
         self._engine = engine
         listing = argument_lines(target.form) if list_fields else ""
         self._system = "\n".join(part for part in (instructions, target.description, listing) if part)
 
-    def context(self, messages: Sequence[Message]) -> Context:
+    def place(self, messages: Sequence[Message]) -> Place:
+        """Where the JSON begins after these messages."""
         system = [{"role": "system", "content": self._system}] if self._system else []
         plain = [{"role": m.role, "content": m.content} for m in messages]
-        return Context(ids=self._engine.tokenizer.render([*system, *plain]))
+        return at(Context(ids=self._engine.tokenizer.render([*system, *plain])))
 
     def priors(self, store: PriorStore) -> Priors:
-        contexts = [self.context([Message(role="user", content=text)]) for text in CONTENT_FREE]
-        return Priors(store, contexts, self._engine.info.digest)
+        """The label priors of the form's questions."""
+        places = [self.place([Message(role="user", content=text)]) for text in CONTENT_FREE]
+        return Priors(store, places, self._engine.info.digest)
 
 
 class _Retry:
     """Where a refused form is filled again: after a turn that shows it and says what was wrong."""
 
-    def __init__(self, prompts: _Prompts, messages: Sequence[Message]) -> None:
+    def __init__(self, prompts: Prompts, messages: Sequence[Message]) -> None:
         self._prompts = prompts
         self._messages = messages
 
-    async def context(self, refused: str, violations: Sequence[Violation]) -> Context:
+    async def place(self, refused: str, violations: Sequence[Violation]) -> Place:
         reasons = "; ".join(f"{v.pointer or 'form'}: {v.reason}" for v in violations)
-        return self._prompts.context(
+        return self._prompts.place(
             [
                 *self._messages,
                 Message(role="assistant", content=refused),

@@ -52,6 +52,7 @@ class PriorStore:
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
         self._known: dict[str, tuple[float, ...]] = {}
+        self._seen: dict[str, tuple[int, tuple[float, ...]]] = {}
 
     @staticmethod
     def key(*parts: object) -> str:
@@ -70,6 +71,18 @@ class PriorStore:
         self._known[key] = tuple(prior)
         if self._folder is not None:
             self._write(self._folder, key, prior)
+
+    def observe(self, key: str, log_scores: Sequence[float]) -> None:
+        """Add what one real request scored to the running sums under `key`; these stay in memory."""
+        count, sums = self._seen.get(key, (0, (0.0,) * len(log_scores)))
+        self._seen[key] = count + 1, tuple(a + b for a, b in zip(sums, log_scores, strict=True))
+
+    def mixed(self, key: str, prior: tuple[float, ...], weight: float) -> tuple[float, ...]:
+        """The prior, counted as `weight` requests, averaged with the real requests seen under `key`."""
+        count, sums = self._seen.get(key, (0, prior))
+        if not weight or not count:
+            return prior
+        return tuple((weight * lean + total) / (weight + count) for lean, total in zip(prior, sums, strict=True))
 
     def _read(self, key: str) -> tuple[float, ...] | None:
         if self._folder is None:

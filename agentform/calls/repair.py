@@ -47,13 +47,13 @@ async def _repaired(session: Session, filling: Filling, draft: Draft, attempts: 
     joint = await _solve_jointly(session, filling, draft, violations)
     if joint is not None and (joint.gap or 0.0) <= filling.scoring.max_gap:
         return joint
-    context = await filling.retry(draft.written.text, violations)
+    place = await filling.retry(draft.written.text, violations)
     texts = {path: text for path, text in draft.written.free.items() if not _concerns(violations, path)}
     if len(texts) < len(draft.written.free) and joint is None and not _fails_alike(attempts):
-        again = await write_draft(session, filling, draft.answers, context=context, known=texts)
+        again = await write_draft(session, filling, draft.answers, place=place, known=texts)
         return _with_changes_marked(draft, again)
     answers = {key: answer for key, answer in draft.answers.items() if not _concerns(violations, key[0])}
-    sequence = await draft_in_sequence(session, filling, context, answers=answers, texts=texts)
+    sequence = await draft_in_sequence(session, filling, place, answers=answers, texts=texts)
     if joint is not None and filling.target.validator.check(sequence.value):
         return joint
     return _with_changes_marked(draft, sequence)

@@ -157,6 +157,7 @@ class Compiler:
             step_lexer_fuel=self._limits.step_lexer_work,
             step_max_items=self._limits.step_items,
             max_grammar_size=self._limits.grammar_symbols,
+            verbose_errors=False,
         )
         matcher = LLMatcher(self._vocabulary.native, source, log_level=0, limits=limits)
         return matcher, matcher.get_error() if matcher.is_error() else ""
@@ -181,7 +182,7 @@ def parse_schema(text: str) -> Schema:
     """The JSON Schema that a specification's text is; raises GrammarError when it is none."""
     try:
         schema = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise GrammarError(f"the JSON Schema is not JSON: {error}") from error
     if schema is not True and not isinstance(schema, dict):
         raise GrammarError(f"a JSON Schema is an object or true, not {text[:80]!r}")

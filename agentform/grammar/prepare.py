@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agentform.errors import Relaxation
+from agentform.errors import GrammarError, Relaxation
 from agentform.grammar.keywords import ANNOTATIONS, FORMATS, KEYWORDS, VALIDATED, Dialect
 from agentform.grammar.walk import Schema, SchemaDict, escaped, map_subschemas
 
@@ -19,6 +19,7 @@ _BOUNDARY = re.compile(r"\\[bB]")
 
 _BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
 _COUNTS = frozenset({"minProperties", "maxProperties"})
+_WHOLE = _COUNTS | {"minLength", "maxLength", "minItems", "maxItems"}
 _EXACT = 2**53
 
 
@@ -42,9 +43,13 @@ def prepare(schema: Schema, dialect: Dialect, *, fault_of: Callable[[str], str] 
     """The schema without annotations and without what the engine does not enforce.
 
     `fault_of` says why a regular expression cannot be used, or `""`; by default `pattern_fault` does.
+    Raises GrammarError for a schema that is nested too deeply to be walked through.
     """
     preparing = _Preparing(dialect, fault_of or pattern_fault)
-    made = preparing.schema(schema, "")
+    try:
+        made = preparing.schema(schema, "")
+    except RecursionError:
+        raise GrammarError("the JSON Schema is nested too deeply") from None
     return Prepared(schema=made, relaxed=tuple(preparing.relaxed))
 
 
@@ -70,6 +75,11 @@ class _Preparing:
         kept = {keyword: value for keyword, value in schema.items() if self._keeps(keyword, value, at)}
         if "patternProperties" in kept:
             self._drop_patterns(kept, at)
+        elif "patternProperties" in schema:
+            kept.pop("additionalProperties", None)  # it would forbid what the patterns allow
+        for keyword in _WHOLE & kept.keys():
+            if isinstance(kept[keyword], float):  # engines pass over 2.0 where they look for a count
+                kept[keyword] = int(kept[keyword])
         self._drop_counts(kept, at)
         self._weaken_bounds(kept, at)
         return map_subschemas(kept, lambda item, step: self.schema(item, at + step))

@@ -112,6 +112,8 @@ class ModelInfo:
     """Identifies weights, dtype and tokenizer; priors and persisted caches are keyed by it."""
     context_tokens: int
     vocabulary_size: int
+    scoring: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """How options are best scored with this model, as `agentform tune` found; engines only hand it on."""
 
 
 class Tokenizer(Protocol):

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from agentform.errors import UnsupportedSchema
 from agentform.schema.form import pointer
-from agentform.schema.keywords import Schema, SchemaDict, subschemas
+from agentform.schema.keywords import Schema, SchemaDict, map_subschemas, subschemas
 
 __all__ = ["Draft", "draft_of", "newer_than", "schema_fault", "specification_of", "validator_class"]
 
@@ -78,6 +78,11 @@ def specification_of(draft: Draft) -> Any:
 
 def schema_fault(schema: Schema, draft: Draft) -> tuple[str, str] | None:
     """Pointer and reason of the first thing that makes the schema malformed in the draft."""
+    short = _abridged(schema)
+    return _fault(schema, draft) if _fault(short, draft) else None
+
+
+def _fault(schema: Schema, draft: Draft) -> tuple[str, str] | None:
     from jsonschema import FormatChecker
     from jsonschema.exceptions import SchemaError
 
@@ -86,6 +91,23 @@ def schema_fault(schema: Schema, draft: Draft) -> tuple[str, str] | None:
     except SchemaError as error:
         return pointer(tuple(str(key) for key in error.absolute_path)), error.message[:300]
     return None
+
+
+def _abridged(schema: Schema) -> Schema:
+    """The schema with one `true` for all labelled constants of a union, which are well-formed but slow to check."""
+    if isinstance(schema, bool):
+        return schema
+    made: SchemaDict = dict(schema)
+    for keyword in ("oneOf", "anyOf"):
+        if isinstance(arms := made.get(keyword), list) and any(map(_is_labelled_constant, arms)):
+            made[keyword] = [True, *(arm for arm in arms if not _is_labelled_constant(arm))]
+    return map_subschemas(made, lambda _, item: _abridged(item))
+
+
+def _is_labelled_constant(schema: Any) -> bool:
+    return isinstance(schema, dict) and all(
+        key == "const" or (key in ("title", "description") and isinstance(item, str)) for key, item in schema.items()
+    )
 
 
 def newer_than(draft: Draft) -> frozenset[str]:

@@ -19,6 +19,7 @@ from agentform.schema.regex import python_pattern
 __all__ = ["PydanticValidator", "SchemaValidator", "Validator"]
 
 _MAX_REASON_CHARS = 300
+_AS_WRITTEN = "x-pattern-as-written"
 _ASSERTIONS = "https://json-schema.org/draft/2020-12/vocab/validation"
 
 
@@ -168,7 +169,9 @@ def _places(error: Any) -> Iterator[tuple[Path, str]]:
     elif error.validator == "additionalProperties" and error.validator_value is False:
         known = error.schema.get("properties", {})
         keys = [key for key in error.instance if key not in known and repr(key) in error.message]
-    if not keys:
+    if error.validator == "pattern":
+        yield path, f"{error.instance!r} does not match {error.schema[_AS_WRITTEN]!r}"
+    elif not keys:
         yield path, error.message
     for key in keys:
         yield (
@@ -225,7 +228,7 @@ def _with_python_patterns(schema: Schema) -> Schema:
         return schema
     made = map_subschemas(schema, lambda _, item: _with_python_patterns(item))
     if isinstance(made.get("pattern"), str):
-        made["pattern"] = python_pattern(made["pattern"])
+        made |= {"pattern": python_pattern(made["pattern"]), _AS_WRITTEN: made["pattern"]}
     if isinstance(made.get("patternProperties"), Mapping):
         made["patternProperties"] = {python_pattern(key): item for key, item in made["patternProperties"].items()}
     return made

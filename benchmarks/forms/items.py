@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +9,7 @@ from agentform.messages import JsonValue, Message
 from agentform.schema.json_text import dumps
 from agentform.schema.load import Target, load
 
-__all__ = ["ClosedField", "Item", "halves"]
+__all__ = ["ClosedField", "Item"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,13 +55,3 @@ class Item:
     def target(self) -> Target:
         """The form, compiled."""
         return load(self.schema, name=self.form)
-
-
-def halves(items: Sequence[Item]) -> tuple[list[Item], list[Item]]:
-    """Items to choose settings on and items to report on, by a digest of their ids: the split never moves."""
-    first: list[Item] = []
-    second: list[Item] = []
-    for item in items:
-        digest = hashlib.sha256(item.id.encode()).digest()
-        (first if digest[0] % 2 else second).append(item)
-    return first, second

@@ -19,4 +19,4 @@ def run(context: Context) -> None:
         suite.show(context, figures["test_suite"])
         figures["functions"] = functions.run_functions(context)
         functions.show(context, figures["functions"])
-    context.write(figures, seeds=[SEED])
+        context.write(figures, seeds=[SEED])

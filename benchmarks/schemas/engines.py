@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -11,7 +12,7 @@ from agentform.grammar.compile import CompiledGrammar, Compiler
 from agentform.grammar.spec import GrammarSpec
 from agentform.grammar.vocabulary import Vocabulary
 
-__all__ = ["ENGINES", "Engine", "Following", "grammar_text"]
+__all__ = ["ENGINES", "SAMPLED", "Agentform", "Engine", "Following", "grammar_text"]
 
 
 class Following(Protocol):
@@ -42,7 +43,7 @@ class Engine(Protocol):
         ...
 
 
-class _Agentform:
+class Agentform:
     """agentform's own path: normalised schema, keyword table, ladder of weaker forms."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -53,6 +54,13 @@ class _Agentform:
 
     def follow(self, compiled: CompiledGrammar) -> Following:
         return _OwnFollowing(compiled)
+
+    def time_in_place(self, schema: Any) -> float:
+        """Seconds for compiling with text around the value."""
+        spec = GrammarSpec(kind="json_schema", text=schema, lead='"', follow="}")
+        started = time.perf_counter()
+        self._compiler.compile(spec)
+        return time.perf_counter() - started
 
 
 class _OwnFollowing:
@@ -145,13 +153,16 @@ class _XgrammarFollowing:
 
 
 ENGINES: dict[str, Callable[[Vocabulary], Engine]] = {
-    "agentform": _Agentform,
+    "agentform": Agentform,
     "llguidance": lambda vocabulary: _Llguidance(vocabulary, lenient=False),
     "llguidance lenient": lambda vocabulary: _Llguidance(vocabulary, lenient=True),
     "xgrammar": lambda vocabulary: _Xgrammar(vocabulary, strict=True),
     "xgrammar open": lambda vocabulary: _Xgrammar(vocabulary, strict=False),
 }
 """By name: `lenient` leaves out what llguidance does not implement; `open` lets objects have further keys."""
+
+SAMPLED = ("xgrammar open",)
+"""Engines that take seconds for many schemas: they see every fortieth schema of a whole run."""
 
 
 def grammar_text(schema: Any) -> str:

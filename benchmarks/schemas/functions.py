@@ -45,14 +45,17 @@ def run_functions(context: Context) -> dict[str, Any]:
                     faults.append(f"{item['id']} does not compile: {error}")
                     continue
                 counts["compiled"] += 1
-                for answer in accepted.get(item["id"], {}).get(function["name"], ()):
+                for given in accepted.get(item["id"], {}).get(function["name"], ()):
+                    answer = _without_defaults(given, function["parameters"])
                     counts["answers"] += 1
                     violations = target.validator.check(answer)
                     counts["validated"] += not violations
                     if violations:
                         faults.append(f"{item['id']}: {violations[0].pointer}: {violations[0].reason[:100]}")
                         continue
-                    taken = _takes(grammar.matcher(), vocabulary.tokenize(dumps(_ordered(answer, function)).encode()))
+                    taken = _takes(
+                        grammar.matcher(), vocabulary.tokenize(dumps(_ordered(answer, function["parameters"])).encode())
+                    )
                     counts["accepted_by_grammar"] += taken
                     if not taken:
                         faults.append(f"{item['id']}: the grammar does not take {dumps(answer)[:200]}")
@@ -81,10 +84,25 @@ def _takes(matcher: Any, ids: list[int]) -> bool:
     return matcher.is_complete()
 
 
-def _ordered(answer: Mapping[str, Any], function: Mapping[str, Any]) -> dict[str, Any]:
+def _without_defaults(answer: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Without optional parameters at their declared default: leaving them out means the same."""
+    declared, required = parameters["properties"], parameters.get("required", ())
+    return {
+        name: value
+        for name, value in answer.items()
+        if name in required or "default" not in declared.get(name, {}) or declared[name]["default"] != value
+    }
+
+
+def _ordered(value: Any, schema: Any) -> Any:
     """Keys in the order in which they are declared, as agentform writes them."""
-    names = [name for name in function["parameters"]["properties"] if name in answer]
-    return {name: answer[name] for name in names}
+    if isinstance(value, list):
+        return [_ordered(item, schema.get("items", {})) for item in value]
+    if not isinstance(value, dict):
+        return value
+    declared = schema.get("properties", {})
+    names = [*(name for name in declared if name in value), *(name for name in value if name not in declared)]
+    return {name: _ordered(value[name], declared.get(name, {})) for name in names}
 
 
 def _lines(context: Context, *parts: str) -> Iterator[Any]:

@@ -16,6 +16,7 @@ __all__ = ["FORM", "Worker", "vocabulary_of"]
 
 FORM = "form"
 _START_S = 120.0
+_WARM_UP = Case(name="", schema={"type": "object"}, instances=(({}, True), ([], False)))
 _ENDS = ("<|im_end|>", "<|endoftext|>")
 
 
@@ -69,11 +70,13 @@ def vocabulary_of(tokenizer_json: str) -> Vocabulary:
 
 def _serve(pipe: Connection, engine: str, tokenizer_json: str) -> None:
     if engine == FORM:
+        measure_form(_WARM_UP)
         pipe.send("ready")
         while True:
             pipe.send(measure_form(pipe.recv()))
     vocabulary = vocabulary_of(tokenizer_json)
     made = ENGINES[engine](vocabulary)
+    measure_grammar(made, vocabulary, _WARM_UP, own=engine == "agentform")
     pipe.send("ready")
     while True:
         pipe.send(measure_grammar(made, vocabulary, pipe.recv(), own=engine == "agentform"))

@@ -8,6 +8,7 @@ import pytest
 
 from agentform.calls.choose import Answer, Scoring, choose, require_confidence
 from agentform.calls.limits import Limits
+from agentform.calls.place import at
 from agentform.calls.questions import Question
 from agentform.calls.session import Session
 from agentform.calls.transcript import Context
@@ -28,7 +29,7 @@ async def test_all_questions_go_out_in_one_request_and_texts_of_one_answer_add_u
     engine = RecordingEngine(score_branch=by_byte({"x": 0.3, "y": 0.2, "z": 0.2, "p": 0.1, "q": 0.5}))
     session = Session(engine, limits=Limits())
     asked = [question("xyz", [0, 1, 1], ["X", "YZ"]), question("pq", [0, 1], [None, 2], path=("b", "c/d"))]
-    first, second = await choose(session, Context(ids=(65,), tail="t"), asked, scoring=Scoring(), priors=None)
+    first, second = await choose(session, at(Context(ids=(65,), tail="t")), asked, scoring=Scoring(), priors=None)
     assert len(engine.scored) == 1
     assert [bytes(b.path) for b in engine.scored[0].branches] == [b"t", b"t"]
     assert (first.value, second.value) == ("YZ", 2)

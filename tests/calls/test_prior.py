@@ -138,3 +138,15 @@ async def test_a_prior_is_measured_once_per_question_and_kept_by_its_store(tmp_p
     assert again["/mood"].raw_probability == pytest.approx(0.9 if again.value.mood == "good" else 0.1)
     await fill(engine, "so sad", Mood, instructions="Other words.", priors=PriorStore(tmp_path))
     assert len(engine.scored) == 3 + 2 * len(CONTENT_FREE)
+
+
+def test_running_mean_counts_the_prior_as_so_many_requests():
+    store = PriorStore()
+    assert store.mixed("k", (0.0, -2.0), 2.0) == (0.0, -2.0)
+    store.observe("k", (-3.0, -1.0))
+    assert store.mixed("k", (0.0, -2.0), 2.0) == pytest.approx((-1.0, -5 / 3))
+    assert store.mixed("k", (0.0, -2.0), 0.0) == (0.0, -2.0)
+
+
+def test_what_says_nothing_is_corrected_by_as_much_as_the_others_on_average():
+    assert calibrated((-1.0, -2.0, -3.0), (-1.0, -3.0, 0.0), 1.0, 2) == pytest.approx((0.0, 1.0, -1.0))

@@ -44,8 +44,6 @@ def takes(compilers, tokenizer):
         matcher = compilers[dialect].compile(spec).matcher()
         for token in tokenizer.encode(text):
             if not matcher.allowed()[token]:
-                with pytest.raises(GrammarError):
-                    matcher.accept(token)
                 return False
             matcher.accept(token)
         return matcher.is_complete()
@@ -121,7 +119,10 @@ def test_a_finished_value_ends(compilers, tokenizer, dialect):
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("text", ["{", "[]", '{"type": "nothing"}'])
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[]", '{"type": "nothing"}', '{"not":' * 9_000 + "true" + "}" * 9_000, '{"items":' * 500 + "{}" + "}" * 500],
+)
 def test_what_is_no_schema_is_a_grammar_error(compilers, dialect, text):
     with pytest.raises(GrammarError):
         compilers[dialect].compile(GrammarSpec(kind="json_schema", text=text))
@@ -196,14 +197,9 @@ def test_tables_of_schema_and_grammar_know_the_same_words():
 
 HARD = [
     {"patternProperties": {"a": {"type": "integer"}, "b": {"minimum": 3}}, "type": "object"},
-    {"type": "string", "allOf": [{"pattern": "^([a-z][0-9])+$"}, {"pattern": "((c1d3g3).{4,8}){6,9}"}]},
-    {
-        "$ref": "#/$defs/n",
-        "$defs": {"n": {"allOf": [{"$ref": "#/$defs/m"}, {"properties": {"x": {"$ref": "#/$defs/n"}}}]},
-                  "m": {"properties": {"y": {"$ref": "#/$defs/n"}}, "type": "object"}},
-    },
-    {"type": "object", "properties": {"a": {"type": "string", "pattern": "a\\Z(?<n>"}}},
-]  # fmt: skip
+    {"$ref": "#/$defs/n", "$defs": {"n": {"type": "object", "allOf": [{"$ref": "#/$defs/n"}, {"required": ["x"]}]}}},
+    {"type": "object", "properties": {"a": {"type": "string", "pattern": "a$b"}}},
+]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -20,6 +20,7 @@ from agentform.runtime.cache.disk_index import DiskIndex
 from agentform.runtime.cache.prefix_cache import PrefixCache
 from agentform.runtime.cache.statistics import CacheStatistics
 from agentform.runtime.engine import Chunk, GenerateRequest, ModelInfo, ScoreRequest, ScoreResult, Tokenizer
+from agentform.runtime.scoring_file import read_scoring
 from agentform.runtime.torch.budget import MemoryPlan, default_budget_bytes
 from agentform.runtime.torch.disk_tier import DiskTier
 from agentform.runtime.torch.generate_job import GenerateJob
@@ -91,6 +92,7 @@ class TorchEngine:
             digest=model.digest,
             context_tokens=config.max_position_embeddings,
             vocabulary_size=config.vocab_size,
+            scoring=read_scoring(model.digest),
         )
         self._device = runner.device
         self._max_tree_tokens = branches if runner.is_recurrent else max_batch_tokens

@@ -1,0 +1,59 @@
+"""The engine under test, with two things more than it ships: every token sampled, and a record of what was scored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from agentform.grammar.compile import CompiledGrammar
+from agentform.grammar.matcher import Forced, Matcher
+from agentform.runtime.engine import Chunk, GenerateRequest, ScoreRequest, ScoreResult
+from agentform.runtime.torch.engine import TorchEngine
+from agentform.runtime.torch.generate_job import GenerateJob
+from agentform.runtime.torch.mailbox import Mailbox
+from agentform.runtime.torch.weights import resolve_model
+
+__all__ = ["MODEL", "BenchEngine"]
+
+MODEL = "smollm2-135m"
+
+
+class BenchEngine(TorchEngine):
+    """`TorchEngine` that can also decode as plain masking does, and that keeps the last score request."""
+
+    skip_forced = True
+    """False: every token is sampled, forced or not."""
+    last_score: ScoreRequest | None = None
+
+    @classmethod
+    def load(cls, **options: Any) -> BenchEngine:
+        """The demo model. Raises as `load_engine` does."""
+        return cls(resolve_model(MODEL), name=MODEL, **options)
+
+    async def score(self, request: ScoreRequest) -> ScoreResult:
+        """See `Engine.score`."""
+        self.last_score = request
+        return await super().score(request)
+
+    def _generate_job(
+        self, request: GenerateRequest, mailbox: Mailbox[Chunk], grammar: CompiledGrammar | None, started: float
+    ) -> GenerateJob:
+        if grammar is not None and not self.skip_forced:
+            grammar = _EveryToken(
+                spec=grammar.spec,
+                relaxed=grammar.relaxed,
+                vocabulary=grammar.vocabulary,
+                prototype=grammar.prototype,
+            )
+        return super()._generate_job(request, mailbox, grammar, started)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _EveryToken(CompiledGrammar):
+    def matcher(self) -> Matcher:
+        return _NothingForced(self.prototype.deep_copy(), self.vocabulary)
+
+
+class _NothingForced(Matcher):
+    def forced(self) -> Forced:
+        return Forced(ends=self._native.is_stopped())
