@@ -48,6 +48,11 @@ def least_recently_used(tree: RadixTree, num: int, /, *, recurrent: bool) -> lis
     return given
 
 
+def _in_bulk(tree: RadixTree, num: int, /, *, recurrent: bool) -> list[Cut]:
+    """The same, a sixty-fourth of the cache at a time: with a snapshot every 512 tokens each scan is long."""
+    return least_recently_used(tree, max(num, tree.num_snapshot_positions // 64), recurrent=recurrent)
+
+
 def _can_go(node: Node) -> bool:
     if node.snapshot is not None:
         return not node.snapshot.locks
@@ -87,6 +92,6 @@ def _end(lease: Lease, ask: Ask, block: int) -> list[int]:
 
 POLICIES = (
     Policy(name="ours", places=_ours, give_up=evict),
-    Policy(name="grid", places=_grid, give_up=least_recently_used),
+    Policy(name="grid", places=_grid, give_up=_in_bulk),
     Policy(name="end", places=_end, give_up=least_recently_used),
 )

@@ -62,7 +62,7 @@ def _cases(context: Context) -> list[_Case]:
     sessions = context.need("traces", "agent_sessions.dev.jsonl.gz")
     agents = agent_sessions(sessions, window_s=window, seed=SEED, limit=limit)
     users = mooncake(context.need("traces", "mooncake_conversation.jsonl.gz"), limit=1000 if context.quick else None)
-    budgets = (8, 32) if context.quick else (4, 8, 16, 32, 64, 128, 256)
+    budgets = (8, 32) if context.quick else (8, 16, 32, 64, 128)
     return [
         _Case(name="agents, hybrid", asks=agents, model=_HYBRID, block=AGENT_BLOCK, budgets_gb=budgets),
         _Case(name="agents, attention", asks=agents, model=_ATTENTION, block=AGENT_BLOCK, budgets_gb=budgets),
