@@ -15,13 +15,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from agentform.runtime.cache.counters import Counters
-from agentform.runtime.cache.eviction import Cut, GiveUp, evict
+from agentform.runtime.cache.eviction import GiveUp, evict
 from agentform.runtime.cache.lease import Lease
-from agentform.runtime.cache.misses import Evicted, Miss, explain
+from agentform.runtime.cache.ledger import Ledger
 from agentform.runtime.cache.pages import PagePool
 from agentform.runtime.cache.radix_tree import Match, Node, RadixTree, upwards
-from agentform.runtime.cache.returns import ReturnTimes
 from agentform.runtime.cache.runs import Runs, count, cut, end_of, join
 from agentform.runtime.cache.statistics import CacheStatistics
 
@@ -59,9 +57,7 @@ class PrefixCache:
         self._live = 0
         self._reserved = 0
         self._locked_snapshots = 0
-        self._evicted = Evicted()
-        self._counters = Counters()
-        self._returns = ReturnTimes()
+        self._ledger = Ledger()
 
     @property
     def capacity(self) -> int:
@@ -111,11 +107,10 @@ class PrefixCache:
             self._tree.unlock(match.node)
             return None
         self._reserved += need
-        if conversation is not None:
-            self._returns.came_back(conversation, self._tree.clock())
+        self._ledger.came_back(conversation, self._tree.clock())
         lease = self._lend(ids, match, source, usable, need, conversation)
         if is_request:
-            self._count(lease, len(ids), self._explain(lease, ids, match, usable))
+            self._ledger.request(lease, ids, match, usable, recurrent=self.is_recurrent)
         return lease
 
     def loaded(self, lease: Lease) -> None:
@@ -170,7 +165,7 @@ class PrefixCache:
         if not self._reuse or num_tokens in pending or self._has_snapshot(lease.node, num_tokens):
             return None
         if self._snapshot_positions > self._available():
-            self._counters.declined_snapshots += 1
+            self._ledger.counters.declined_snapshots += 1
             return None
         self._make_room(self._snapshot_positions)
         runs = self._pool.alloc(self._snapshot_positions)
@@ -218,7 +213,7 @@ class PrefixCache:
         if lease.slot is not None:
             self._slots.append(lease.slot)
         if ends_turn and lease.conversation is not None:
-            self._pin(lease.node, lease.conversation)
+            self._ledger.turn_ended(lease.node, lease.conversation, self._tree.clock())
         self._tree.unlock(lease.node)
         self._free_live(lease.own)
         self._reserved -= lease.reserved
@@ -226,11 +221,11 @@ class PrefixCache:
 
     def count_computed(self, num: int) -> None:
         """Add to the count of tokens that went through the model."""
-        self._counters.computed += num
+        self._ledger.counters.computed += num
 
     def statistics(self) -> CacheStatistics:
         """A snapshot of the counters."""
-        total, counters = self._counters.total, self._counters
+        total, counters = self._ledger.counters.total, self._ledger.counters
         return CacheStatistics(
             requests=total.requests,
             lookup_tokens=total.lookup,
@@ -289,11 +284,6 @@ class PrefixCache:
         held = self._tree.num_locked + self._locked_snapshots + self._live
         return self.capacity - held - self._reserved
 
-    def _pin(self, node: Node, conversation: str) -> None:
-        now = self._tree.clock()
-        node.pinned_until = now + self._returns.left(conversation, now)
-        self._counters.conversation(conversation).last_length = node.end
-
     def _hold(self, node: Node | None) -> None:
         if node is not None and node.snapshot is not None:
             self._locked_snapshots += 0 if node.snapshot.locks else self._snapshot_positions
@@ -311,15 +301,7 @@ class PrefixCache:
         # A little more than needed, so that a full pool does not walk the tree for each token.
         for given in self._give_up(self._tree, max(short, self.capacity // 256), recurrent=self.is_recurrent):
             self._pool.free(given.runs)
-            self._count_evicted(given)
-
-    def _count_evicted(self, given: Cut) -> None:
-        if given.num_tokens:
-            self._counters.evicted_tokens += given.num_tokens
-            self._evicted.remember(given.path[: len(given.path) - given.num_tokens + 1])
-        else:
-            self._counters.evicted_snapshots += 1
-            self._evicted.remember(given.path)
+            self._ledger.evicted(given)
 
     def _free_live(self, runs: Runs) -> None:
         self._pool.free(runs)
@@ -327,26 +309,3 @@ class PrefixCache:
 
     def _has_snapshot(self, node: Node, num_tokens: int) -> bool:
         return any(each.end == num_tokens and each.snapshot is not None for each in upwards(node))
-
-    def _explain(self, lease: Lease, ids: Sequence[int], match: Match, usable: int) -> Miss | None:
-        start, name = lease.start, lease.conversation
-        above = [node for node in upwards(match.node) if node.end > start] if start < match.num_tokens else []
-        return explain(
-            ids,
-            usable=usable,
-            matched=match.num_tokens,
-            start=start,
-            branches=bool(match.node.children),
-            before=self._counters.conversation(name).last_length if name is not None else 0,
-            evicted=self._evicted,
-            snapshot_evicted=any(node.path() in self._evicted for node in above),
-        )
-
-    def _count(self, lease: Lease, lookup: int, miss: Miss | None) -> None:
-        tallies = [self._counters.total]
-        if lease.conversation is not None:
-            tallies.append(self._counters.conversation(lease.conversation))
-        restored = lease.start if self.is_recurrent else 0
-        for tally in tallies:
-            tally.add(lookup=lookup, hit=lease.start, matched=lease.num_matched, restored=restored, miss=miss)
-        lease.miss = miss.text if miss is not None else None
