@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from agentform.errors import CacheBudgetExceeded, EngineError
+from agentform.runtime.cache.snapshot_points import LEAST_GAP_TOKENS
 from agentform.runtime.engine import Branch, ScoreRequest
 from agentform.runtime.torch.engine import TorchEngine
 from agentform.runtime.torch.step import Step
@@ -245,3 +246,22 @@ async def test_branches_of_a_score_run_in_bounded_scratch(make_hybrid, hybrids, 
         row = logprobs(hybrids("qwen3_next")[1], (*PROMPT, *branch.path))
         assert got == pytest.approx([float(row[1]), float(row[2])], abs=1e-4)
     await settled(engine)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("family", ["qwen3_next", "mamba2"])
+async def test_forty_turns_cost_no_more_than_their_new_messages(make_hybrid, family):
+    engine = make_hybrid(family)
+    said = PROMPT
+    for turn in range(40):
+        said = (*said, *range(30 + turn, 36 + turn))
+        answer = await complete(engine, said, 3, conversation="long")
+        if turn:
+            assert answer.usage.computed_tokens is not None
+            # Six new tokens, three written, and what lies behind the last snapshot.
+            assert answer.usage.computed_tokens <= 6 + 3 + LEAST_GAP_TOKENS
+        said = (*said, *answer.token_ids)
+    await settled(engine)
+    one = engine.statistics().conversations["long"]
+    assert one.requests == 40
+    assert set(one.misses) <= {"cold", "new", "no snapshot"}
