@@ -75,7 +75,7 @@ def _take(tree: RadixTree, node: Node, num: int, recurrent: bool) -> list[Cut]:
 
 def _ours(lease: Lease, ask: Ask, block: int) -> list[int]:
     gap = max(1, LEAST_GAP_TOKENS // block)
-    points = SnapshotPoints.of(lease, len(ask.prompt) + 1, ask.boundaries, least_gap=gap)
+    points = SnapshotPoints.of(lease, len(ask.prompt), ask.boundaries, least_gap=gap)
     places = points.take(0, len(ask.prompt))
     end = len(ask.prompt) + len(ask.written)
     return [*places, *([end] if points.is_worth(end) else [])]
