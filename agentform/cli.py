@@ -73,17 +73,20 @@ def fetch_model(name: Annotated[str, typer.Argument(help="A catalogue name or a 
 def plan(
     target: Annotated[str, typer.Argument(help="`module:attribute`, or a JSON Schema file.")],
     lenient: Annotated[bool, typer.Option(help="List unknown schema keywords instead of refusing them.")] = False,
+    lint: Annotated[bool, typer.Option(help="Show where the schema is open although it need not be.")] = False,
     probe: Annotated[
         Path | None, typer.Option(help="Texts, one JSON object a line: measure which fields depend on one another.")
     ] = None,
     model: Annotated[str, typer.Option(help="The model to probe with.")] = "smollm2-135m",
 ) -> None:
     """Show how each leaf of a tool, model or schema will be filled, and why."""
-    from agentform.plan import load_target, show_plan
+    from agentform.plan import load_target, show_hints, show_plan
 
     console = Console()
     loaded = load_target(target, lenient=lenient)
     show_plan(console, loaded)
+    if lint:
+        show_hints(console, loaded)
     if probe is not None:
         from agentform.tuning_view import probe_target
 

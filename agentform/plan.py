@@ -14,13 +14,15 @@ from rich.table import Table
 from rich.text import Text
 
 from agentform.errors import AgentformError, InvalidInput
+from agentform.grammar.prepare import grammar_relaxations
 from agentform.messages import JsonValue
-from agentform.schema.form import Choice, Fixed, Free, Node, Record, Repeat, Subset, Union, pointer
+from agentform.schema.form import Choice, Fixed, Free, Node, Record, Repeat, Subset, Union, leaves, pointer
 from agentform.schema.json_text import dumps
+from agentform.schema.lint import lint
 from agentform.schema.load import Target, load
 from agentform.tools import Tool, tool
 
-__all__ = ["load_target", "show_plan"]
+__all__ = ["load_target", "show_hints", "show_plan"]
 
 _SHOWN_OPTIONS = 6
 
@@ -81,7 +83,20 @@ def show_plan(console: Console, target: Target) -> None:
     _add_rows(table, target.form.root, condition="")
     console.print(table)
     for item in target.form.relaxed:
-        console.print(Text(f"left to validation: {item.pointer or '(whole)'}: {item.what}"))
+        console.print(Text(f"left to validation: schema at {item.pointer or '(whole)'}: {item.what}"))
+    for leaf in leaves(target.form.root):
+        for item in grammar_relaxations(leaf.schema) if isinstance(leaf, Free) else ():
+            where = f"{pointer(leaf.path) or '(whole)'}, schema at {item.pointer or '(whole)'}"
+            console.print(Text(f"not in the grammar, left to validation: {where}: {item.what}"))
+
+
+def show_hints(console: Console, target: Target) -> None:
+    """Print where the schema is needlessly open, and what to write instead."""
+    hints = lint(target.form)
+    for hint in hints:
+        console.print(Text(f"{hint.pointer or '(whole)'}: {hint.problem}\n    {hint.change}"))
+    if not hints:
+        console.print("nothing is needlessly open")
 
 
 def _add_rows(table: Table, node: Node, condition: str) -> None:

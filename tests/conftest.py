@@ -5,6 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# Machines are shared: how long an example takes says nothing of whether it is right.
+settings.register_profile("agentform", deadline=None)
+settings.load_profile("agentform")
 
 
 @pytest.fixture(scope="session")

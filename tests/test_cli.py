@@ -46,6 +46,21 @@ def test_plan_of_a_schema_file_lists_what_is_left_to_validation(tmp_path):
     assert "left to validation" in done.stdout
 
 
+def test_plan_says_what_the_grammar_leaves_to_validation_and_lint_what_to_write_instead(tmp_path):
+    schema = {
+        "type": "object",
+        "properties": {"code": {"type": "string", "pattern": "^(?=a)[a-z]+$"}, "tags": {"type": "array"}},
+        "required": ["code", "tags"],
+        "additionalProperties": False,
+    }
+    (tmp_path / "schema.json").write_text(json.dumps(schema))
+    done = run("plan", "schema.json", "--lint", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "not in the grammar, left to validation: /code" in done.stdout
+    assert "nothing is needlessly open" not in done.stdout
+    assert "/tags: " in done.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -325,9 +325,7 @@ async def test_methods_callable_objects_and_partials():
     bound = tool(functools.partial(weather, unit=Unit.fahrenheit))
     assert bound.name == "weather"
     assert list(fields_of(bound)) == ["place", "at", "brief"]
-    assert (await bound.run({"place": {"lat": 1, "lon": 2}, "at": "2024-01-02T03:04:05"}))[
-        2
-    ] is Unit.fahrenheit
+    assert (await bound.run({"place": {"lat": 1, "lon": 2}, "at": "2024-01-02T03:04:05"}))[2] is Unit.fahrenheit
     with pytest.raises(UnsupportedSignature, match="self"):
         tool(Shop.buy)
 

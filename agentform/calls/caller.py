@@ -14,10 +14,11 @@ from agentform.calls.frame import Frame, ToolText, learn_frame
 from agentform.calls.place import Place, at
 from agentform.calls.prior import CONTENT_FREE, PriorStore
 from agentform.calls.questions import Question
+from agentform.calls.recovery import Recovered, recover
 from agentform.calls.repair import fill_form
 from agentform.calls.session import Session
 from agentform.calls.thinking import Emit, Reasoning, Thought, think
-from agentform.calls.transcript import Context, advance, splice
+from agentform.calls.transcript import Context, advance, continue_from, splice
 from agentform.errors import Violation
 from agentform.messages import (
     AnswerDelta,
@@ -29,7 +30,8 @@ from agentform.messages import (
     ToolResult,
 )
 from agentform.runtime.engine import Engine, FinishReason
-from agentform.schema.json_text import loads
+from agentform.schema.form import pointer
+from agentform.schema.json_text import dumps, loads
 from agentform.schema.load import Target
 
 __all__ = ["Caller", "Turn"]
@@ -49,6 +51,16 @@ class Turn:
     finish: FinishReason
     """How the free text ended; `length` means that it was cut off."""
     decision: Evidence | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Made:
+    """A call whose arguments are decided; `text` is their JSON."""
+
+    name: str
+    text: str
+    evidence: tuple[Evidence, ...]
+    decision: Evidence
 
 
 @dataclass(kw_only=True)
@@ -106,6 +118,9 @@ class Caller:
             max_tokens=session.limits.reasoning_tokens,
             emit=emit,
         )
+        found = None if thought.called else recover(thought.content, self.targets)
+        if found is not None:
+            return await self._recovered(session, thought, found, emit)
         decision = await self._next_step(session, thought)
         await emit(ChoiceMade(decision=decision))
         if decision.value is not None or self.reasoning.prefix:
@@ -189,25 +204,41 @@ class Caller:
             retry=_Retry(self, messages, thought.content, name).place,
         )
         draft = await fill_form(session, filling)
-        arguments = draft.value
-        assert isinstance(arguments, Mapping)  # a tool's schema is an object, and the draft satisfies it
+        evidence = evidence_of(target.form.root, draft)
+        made = _Made(name=name, text=draft.written.text, evidence=evidence, decision=decision)
+        return await self._made_call(session, filling.place, made, thought.content, thought.finish, emit)
+
+    async def _recovered(self, session: Session, thought: Thought, found: Recovered, emit: Emit) -> Turn:
+        """The call that the model wrote in its free text, put into the frame."""
+        decision = Evidence(pointer="", value=found.name, how="generated")
+        await emit(ChoiceMade(decision=decision))
+        session.count_reasoning(thought.num_tokens)
+        context = continue_from(self.engine.tokenizer, thought.prompt_ids, thought.token_ids, found.content)
+        place = self.arguments(context, found.name, spoken=bool(found.content))
+        evidence = tuple(
+            Evidence(pointer=pointer((name,)), value=value, how="generated") for name, value in found.arguments.items()
+        )
+        made = _Made(name=found.name, text=dumps(found.arguments), evidence=evidence, decision=decision)
+        return await self._made_call(session, place, made, found.content, thought.finish, emit)
+
+    async def _made_call(
+        self, session: Session, place: Place, made: _Made, content: str, finish: FinishReason, emit: Emit
+    ) -> Turn:
+        arguments = loads(made.text)
+        assert isinstance(arguments, Mapping)  # a tool's schema is an object, and the arguments satisfy it
         call = ToolCall(
             id=f"call_{uuid.uuid4().hex[:12]}",
-            name=name,
+            name=made.name,
             arguments=arguments,
-            evidence=evidence_of(target.form.root, draft),
-            decision=decision,
+            evidence=made.evidence,
+            decision=made.decision,
             usage=session.turn_usage,
         )
         await emit(CallReady(call=call))
-        end = advance(
-            self.engine.tokenizer,
-            filling.place.json().with_text(draft.written.text),
-            self.frame.after_arguments,
-        )
+        end = advance(self.engine.tokenizer, place.json().with_text(made.text), self.frame.after_arguments)
         ids = end.ids + self.engine.tokenizer.encode(end.tail)
-        message = Message(role="assistant", content=thought.content, calls=(call,))
-        return Turn(message=message, token_ids=ids, finish=thought.finish, decision=decision)
+        message = Message(role="assistant", content=content, calls=(call,))
+        return Turn(message=message, token_ids=ids, finish=finish, decision=made.decision)
 
     def _opened(self, context: Context, spoken: bool) -> Context:
         """The context where a tool's name begins."""

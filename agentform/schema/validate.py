@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Protocol
@@ -70,7 +71,7 @@ class SchemaValidator:
         try:
             errors = [e for e in self._engine.iter_errors(plain(value)) if not (e.context and _around(e, seen))]
             found = _grouped(place for error in errors for place in _places(error))
-        except (RecursionError, OverflowError) as error:
+        except (RecursionError, OverflowError, re.error) as error:
             return (Violation(pointer="", reason=f"cannot be validated: {type(error).__name__}: {error}"),)
         return tuple(violation for violation in found if violation.pointer not in seen)
 
@@ -170,7 +171,7 @@ def _places(error: Any) -> Iterator[tuple[Path, str]]:
         known = error.schema.get("properties", {})
         keys = [key for key in error.instance if key not in known and repr(key) in error.message]
     if error.validator == "pattern":
-        yield path, f"{error.instance!r} does not match {error.schema[_AS_WRITTEN]!r}"
+        yield path, f"{error.instance!r} does not match {error.schema.get(_AS_WRITTEN, error.validator_value)!r}"
     elif not keys:
         yield path, error.message
     for key in keys:

@@ -28,7 +28,6 @@ _SINGLE_TUNING, _SINGLE_REPORT = 60, 100
 _QUICK = 4
 STYLES: Mapping[str, tuple[str, ...]] = {
     "purpose": ("key", "anchor", "described", "plain"),
-    "names": ("key", "described"),
     "options": ("key", "described"),
 }
 """Lead-ins by prompt style."""
@@ -90,7 +89,7 @@ def _figures(filled: Sequence[Filled]) -> dict[str, Any]:
         "agreement_with_raw": {way: _agreement(filled, way) for way in WAYS if way.startswith("masked")},
         "calibration_error": {way: _calibration_error(filled, way) for way in ("calibrated", "raw")},
         "mean_legal_mass": sum(sum(i.legal_mass) for i in filled) / max(1, sum(len(i.legal_mass) for i in filled)),
-        "right": {way: [_digits(row) for row in rows] for way, rows in right.items()},
+        "right": {way: " ".join(map(_digits, rows)) for way, rows in right.items()},
     }
 
 

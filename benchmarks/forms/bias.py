@@ -23,7 +23,7 @@ from benchmarks.forms.engines import BenchEngine
 from benchmarks.forms.items import Item
 from benchmarks.forms.lean import Row, best, corrected, prior_of
 from benchmarks.forms.prompts import context_of, questions_of
-from benchmarks.forms.scores import ask
+from benchmarks.forms.scores import LogScores, ask
 from benchmarks.harness import Context as Run
 
 __all__ = ["measure_bias"]
@@ -48,7 +48,7 @@ async def measure_bias(engine: BenchEngine, context: Run, progress: Progress) ->
     return rows
 
 
-async def _orders(engine: Engine, item: Item, answers: Answers) -> list[tuple[float, ...]]:
+async def _orders(engine: Engine, item: Item, answers: Answers) -> list[LogScores]:
     """Log scores of the item's one leaf for each order of its options, put back into the order of the item."""
     return [await _turned_scores(engine, item, shift, answers, item.messages) for shift in range(_NUM_ORDERS)]
 
@@ -64,7 +64,7 @@ async def _priors(engine: Engine, item: Item, answers: Answers) -> list[Row]:
 
 async def _turned_scores(
     engine: Engine, item: Item, shift: int, answers: Answers, messages: Sequence[Message]
-) -> tuple[float, ...]:
+) -> LogScores:
     field = item.fields[0]
     turned = replace(item, fields=(replace(field, options=_turned(field.options, shift)),))
     if answers == "labels":
@@ -72,8 +72,8 @@ async def _turned_scores(
     else:
         context, question = _lettered(engine, turned, messages)
     [leaf] = await ask(engine, context, [question])
-    size = len(leaf.log_scores)
-    return tuple(leaf.log_scores[(index - shift) % size] for index in range(size))
+    size = len(leaf)
+    return tuple(leaf[(index - shift) % size] for index in range(size))
 
 
 def _turned(options: tuple[JsonValue, ...], shift: int) -> tuple[JsonValue, ...]:
@@ -94,7 +94,7 @@ def _lettered(engine: Engine, item: Item, messages: Sequence[Message]) -> tuple[
 
 
 def _figures(
-    items: Sequence[Item], orders: Sequence[Sequence[tuple[float, ...]]], priors: Mapping[str, Sequence[Row]]
+    items: Sequence[Item], orders: Sequence[Sequence[LogScores]], priors: Mapping[str, Sequence[Row]]
 ) -> dict[str, Any]:
     figures: dict[str, Any] = {}
     for kind, strength in (("raw", 0.0), ("calibrated", 1.0)):

@@ -76,9 +76,9 @@ async def _outcome(engine: BenchEngine, coupling: Coupling, item: Item, way: str
 
 
 async def _in_sequence(engine: BenchEngine, coupling: Coupling, item: Item, store: PriorStore) -> _Outcome:
+    engine.scored.clear()
     await fill(engine, item.messages, coupling.target(item, declared=False, checked=False), priors=store)
-    request = engine.last_score  # the prompt that `fill` scored, already warm
-    assert request is not None
+    request = engine.scored[0]  # the prompt that `fill` scored, already warm
     started = time.perf_counter()
     value, _ = await decode(engine, Place(ids=request.prompt_ids), item)
     return _Outcome(value=value, seconds=time.perf_counter() - started, gap=0.0)

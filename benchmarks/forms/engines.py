@@ -19,20 +19,24 @@ MODEL = "smollm2-135m"
 
 
 class BenchEngine(TorchEngine):
-    """`TorchEngine` that can also decode as plain masking does, and that keeps the last score request."""
+    """`TorchEngine` that can also decode as plain masking does, and that keeps what it was asked to score."""
 
     skip_forced = True
     """False: every token is sampled, forced or not."""
-    last_score: ScoreRequest | None = None
 
     @classmethod
     def load(cls, **options: Any) -> BenchEngine:
         """The demo model. Raises as `load_engine` does."""
         return cls(resolve_model(MODEL), name=MODEL, **options)
 
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self.scored: list[ScoreRequest] = []
+        """Score requests since the list was last cleared."""
+
     async def score(self, request: ScoreRequest) -> ScoreResult:
         """See `Engine.score`."""
-        self.last_score = request
+        self.scored.append(request)
         return await super().score(request)
 
     def _generate_job(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from agentform.messages import JsonValue, Message
@@ -51,7 +52,7 @@ class Item:
             "additionalProperties": False,
         }
 
-    @property
+    @cached_property
     def target(self) -> Target:
         """The form, compiled."""
         return load(self.schema, name=self.form)

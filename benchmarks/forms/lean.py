@@ -16,7 +16,7 @@ Row = npt.NDArray[np.float64]
 STRENGTHS = (0.0, 0.25, 0.5, 0.7, 0.85, 1.0)
 
 
-def normalised(log_scores: Sequence[float]) -> Row:
+def normalised(log_scores: Sequence[float] | Row) -> Row:
     """Log probabilities over the options alone."""
     row = np.array(log_scores, dtype=float)
     return row - np.logaddexp.reduce(row)

@@ -6,7 +6,7 @@ the tokenizer would never use there. Over tokens: each option exactly as the tok
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from agentform.calls.options import option_lines
@@ -77,6 +77,6 @@ async def _complete(engine: Engine, context: Context, grammar: GrammarSpec) -> t
 
 
 def _schema(item: Item) -> str:
-    properties = {f.name: {"enum": list(f.options)} for f in item.fields}
-    names: Sequence[str] = list(properties)
-    return dumps({"type": "object", "properties": properties, "required": names, "additionalProperties": False})
+    properties: dict[str, JsonValue] = {f.name: {"enum": list(f.options)} for f in item.fields}
+    schema: dict[str, JsonValue] = {"type": "object", "properties": properties, "additionalProperties": False}
+    return dumps({**schema, "required": list(properties)})

@@ -19,20 +19,20 @@ from benchmarks.forms.engines import BenchEngine
 from benchmarks.forms.items import Item
 from benchmarks.forms.lean import Row, best, corrected, prior_of
 from benchmarks.forms.prompts import questions_of
-from benchmarks.forms.scores import ask
+from benchmarks.forms.scores import LogScores, ask
 from benchmarks.forms.statistics import accuracy, difference
 from benchmarks.harness import Context as Run
 
 __all__ = ["WAYS", "measure_mistakes"]
 
 _NUM_ITEMS = 40
-_Scores = list[tuple[float, ...]]
+_Scores = list[LogScores]
 _Way = Callable[[Engine, Item, Sequence[dict[str, str]] | None], Awaitable[_Scores]]
 
 
 async def right(engine: Engine, item: Item, said: Sequence[dict[str, str]] | None) -> _Scores:
     """The chat template, one line before the JSON, products over decision nodes."""
-    return await _asked(engine, _context(engine, item, said), questions_of(item, "described"))
+    return await ask(engine, _context(engine, item, said), questions_of(item, "described"))
 
 
 async def no_template(engine: Engine, item: Item, said: Sequence[dict[str, str]] | None) -> _Scores:
@@ -40,13 +40,13 @@ async def no_template(engine: Engine, item: Item, said: Sequence[dict[str, str]]
     text = "\n".join(message["content"] for message in said or _messages(item))
     # A prompt needs one token that stays as it is; the line break before the JSON is none of the text's tokens.
     context = Context(ids=engine.tokenizer.encode(text + "\n\n"))
-    return await _asked(engine, context, questions_of(item, "described"))
+    return await ask(engine, context, questions_of(item, "described"))
 
 
 async def many_lines(engine: Engine, item: Item, said: Sequence[dict[str, str]] | None) -> _Scores:
     """The description as a paragraph of several lines where the lead-in has one line."""
     questions = [_paragraph(question) for question in questions_of(item, "key")]
-    return await _asked(engine, _context(engine, item, said), questions)
+    return await ask(engine, _context(engine, item, said), questions)
 
 
 async def whole_sequence(engine: Engine, item: Item, said: Sequence[dict[str, str]] | None) -> _Scores:
@@ -75,10 +75,6 @@ def _messages(item: Item) -> list[dict[str, str]]:
 
 def _context(engine: Engine, item: Item, said: Sequence[dict[str, str]] | None) -> Context:
     return Context(ids=engine.tokenizer.render(said or _messages(item)))
-
-
-async def _asked(engine: Engine, context: Context, questions: Sequence[Question]) -> _Scores:
-    return [leaf.log_scores for leaf in await ask(engine, context, questions)]
 
 
 def _paragraph(question: Question) -> Question:

@@ -38,7 +38,8 @@ def run(context: Context, parts: Sequence[str] = ()) -> None:
 
 
 async def _measure(part: _Part, context: Context) -> Any:
-    async with BenchEngine.load() as engine:
+    engine = BenchEngine.load()
+    async with engine:
         with Progress(console=context.console, transient=True) as progress:
             return await part(engine, context, progress)
 

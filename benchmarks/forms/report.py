@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.forms.shipped import WAYS
+from benchmarks.forms.study import Estimator, Rule
 
 __all__ = ["show"]
 
@@ -62,15 +63,9 @@ def _accuracy(figures: Mapping[str, Any]) -> list[Table]:
 
 
 def _study(figures: Sequence[Mapping[str, Any]]) -> list[Table]:
-    def at(row: Mapping[str, Any], keeps: bool, strength: float, estimator: str = "content_free") -> str:
-        return _part(
-            next(
-                rule["accuracy"]
-                for rule in row["rules"]
-                if (rule["keeps_null"], rule["strength"], rule["null_strength"], rule["estimator"])
-                == (keeps, strength, strength, estimator)
-            )
-        )
+    def at(row: Mapping[str, Any], keeps: bool, strength: float, estimator: Estimator = "content_free") -> str:
+        rule = Rule(strength=strength, null_strength=strength, keeps_null=keeps, estimator=estimator)
+        return _part(row["rules"][rule.name])
 
     rows = [
         [

@@ -39,9 +39,9 @@ class Filled:
 
 async def fill_item(engine: BenchEngine, item: Item, store: PriorStore) -> Filled:
     """Fill the item in every way. Prompts are the same tokens; raises if `fill` wrote a token."""
+    engine.scored.clear()
     raw = await _evidence(engine, item, Scoring(calibration=0), store)
-    request = engine.last_score
-    assert request is not None
+    request = engine.scored[0]
     calibrated = await _evidence(engine, item, Scoring(), store)
     taken = {"calibrated": _indices(item, calibrated), "raw": _indices(item, raw)}
     return Filled(

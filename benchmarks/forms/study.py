@@ -12,9 +12,9 @@ from rich.progress import Progress
 from agentform.runtime.engine import Engine
 from benchmarks.forms.items import Item
 from benchmarks.forms.lean import STRENGTHS, Row, Running, best, corrected, keep_null, prior_of
-from benchmarks.forms.scores import prior_scores, score_item
+from benchmarks.forms.scores import LogScores, prior_scores, score_item
 
-__all__ = ["Recorded", "Rule", "accuracy_under", "record", "study_rows"]
+__all__ = ["Estimator", "Recorded", "Rule", "accuracy_under", "record", "study_rows"]
 
 Estimator = Literal["content_free", "running", "mixed"]
 _MIX_WEIGHT = 5.0
@@ -32,13 +32,19 @@ class Rule:
     keeps_null: bool = True
     estimator: Estimator = "content_free"
 
+    @property
+    def name(self) -> str:
+        """The rule in a few words, as the result file has it."""
+        null = "null kept" if self.keeps_null else "null corrected"
+        return f"{self.estimator}, {null}, {self.strength:g} / {self.null_strength:g}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
     """Raw scores of one item under one style: per leaf the options' scores, and those of the content-free inputs."""
 
     item: Item
-    scores: list[tuple[float, ...]]
+    scores: list[LogScores]
     prior: list[Row]
 
 
@@ -56,14 +62,13 @@ async def record(
             priors[key] = {lead: _priors(runs[lead], len(item.fields)) for lead in leads}
         scores = await score_item(engine, item, prompt, leads)
         for lead in leads:
-            leaves = [leaf.log_scores for leaf in scores[lead]]
-            found[lead].append(Recorded(item=item, scores=leaves, prior=priors[key][lead]))
+            found[lead].append(Recorded(item=item, scores=scores[lead], prior=priors[key][lead]))
         progress.advance(task)
     return found
 
 
-def _priors(runs: Sequence[Sequence[Any]], num_leaves: int) -> list[Row]:
-    return [prior_of([run[leaf].log_scores for run in runs]) for leaf in range(num_leaves)]
+def _priors(runs: Sequence[Sequence[LogScores]], num_leaves: int) -> list[Row]:
+    return [prior_of([run[leaf] for run in runs]) for leaf in range(num_leaves)]
 
 
 def accuracy_under(rule: Rule, recorded: Sequence[Recorded]) -> float:
@@ -77,16 +82,16 @@ def _right(rule: Rule, recorded: Sequence[Recorded]) -> Iterator[bool]:
         for index, (field, scores) in enumerate(zip(entry.item.fields, entry.scores, strict=True)):
             prior = entry.prior[index]
             if rule.estimator != "content_free":
-                prior = running.after((entry.item.form, index), scores, prior)
+                prior = running.after((f"{entry.item.form} {field.name} {field.options}", index), scores, prior)
             has_null = any(option is None for option in field.options)
             lean = keep_null(prior, field.options) if rule.keeps_null else prior
             strength = rule.null_strength if has_null else rule.strength
             yield field.is_right(best(corrected(scores, lean, strength)))
 
 
-def study_rows(recorded: Sequence[Recorded]) -> list[dict[str, Any]]:
-    """Accuracy under every rule looked at."""
-    return [{**vars(rule), "accuracy": accuracy_under(rule, recorded)} for rule in _rules()]
+def study_rows(recorded: Sequence[Recorded]) -> dict[str, float]:
+    """Accuracy by rule, for every rule looked at."""
+    return {rule.name: accuracy_under(rule, recorded) for rule in _rules()}
 
 
 def _rules() -> Iterator[Rule]:

@@ -9,11 +9,7 @@ from typing import Any
 
 from rich.progress import Progress
 
-from agentform.calls.fill import Filling
-from agentform.calls.limits import Limits
-from agentform.calls.place import Place, at
-from agentform.calls.repair import fill_form
-from agentform.calls.session import Session
+from agentform import PriorStore, fill
 from agentform.calls.transcript import Context
 from agentform.messages import Usage
 from agentform.runtime.engine import Branch, ScoreRequest
@@ -27,6 +23,8 @@ __all__ = ["FIELDS", "PROMPT_TOKENS", "measure_time"]
 
 FIELDS = (1, 3, 6, 9, 12)
 PROMPT_TOKENS = (500, 2000)
+_STORE = PriorStore()
+"""Priors of the timed forms: measured once, before the clock starts."""
 _Way = Callable[[BenchEngine, Context, Item], Awaitable[Usage]]
 _Taken = dict[str, list[tuple[float, Usage]]]
 """Seconds and usage of every round, by way."""
@@ -73,7 +71,7 @@ async def _compile(engine: BenchEngine, fields: tuple[int, ...]) -> None:
 
 
 async def _timed(engine: BenchEngine, item: Item, way: str, warm: bool) -> tuple[float, Usage]:
-    context = context_of(engine.tokenizer, item, "bare")
+    context = context_of(engine.tokenizer, item, "purpose")
     assert item.target.form.root  # compiled before the clock starts
     if warm:
         await engine.score(ScoreRequest(prompt_ids=context.ids, branches=(Branch(path=(), candidates=(0,)),)))
@@ -83,15 +81,11 @@ async def _timed(engine: BenchEngine, item: Item, way: str, warm: bool) -> tuple
 
 
 async def _score(engine: BenchEngine, context: Context, item: Item) -> Usage:
-    session = Session(engine, limits=Limits())
-    filling = Filling(target=item.target, place=at(context), retry=_no_retry)
-    await fill_form(session, filling)
-    assert session.usage.completion_tokens == 0, "a closed form was not scored alone"
-    return session.usage
-
-
-async def _no_retry(*_: object) -> Place:
-    raise AssertionError("a form of closed fields was refused")
+    engine.scored.clear()
+    filled = await fill(engine, item.messages, item.target, priors=_STORE)
+    assert filled.usage.completion_tokens == 0, "a closed form was not scored alone"
+    assert engine.scored[0].prompt_ids == context.ids, "writing does not start from the prompt that was scored"
+    return filled.usage
 
 
 async def _skip(engine: BenchEngine, context: Context, item: Item) -> Usage:

@@ -41,7 +41,7 @@ def timing_item(tokenizer: Tokenizer, num_fields: int, prompt_tokens: int, nonce
     count = 0
     while True:
         item = _item(num_fields, text)
-        if len(context_of(tokenizer, item, "bare").ids) >= prompt_tokens:
+        if len(context_of(tokenizer, item, "purpose").ids) >= prompt_tokens:
             return item
         text += " " + _SENTENCES[count % len(_SENTENCES)]
         count += 1
@@ -53,7 +53,7 @@ def _item(num_fields: int, text: str) -> Item:
         set="timing",
         form="case",
         about="Sort a case",
-        messages=(Message(role="system", content="You sort cases."), Message(role="user", content=text)),
+        messages=(Message(role="user", content=text),),
         fields=tuple(
             ClosedField(name=name, description="", options=options, gold=(options[0],))
             for name, options in _FIELDS[:num_fields]

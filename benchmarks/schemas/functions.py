@@ -146,6 +146,8 @@ def _schema(said: Any) -> Any:
         del made["type"]
     elif isinstance(made.get("type"), str):
         made["type"] = _TYPES.get(made["type"], made["type"])
+    if made.get("type") == "array" and not any(isinstance(item, list) for item in made.get("enum", [[]])):
+        made["items"] = {**made.get("items", {}), "enum": made.pop("enum")}  # the data lists items there
     return made
 
 

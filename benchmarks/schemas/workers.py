@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -29,19 +30,22 @@ class Worker:
         self._limit_s = limit_s
         self._start()
 
-    def measure(self, case: Case) -> Any:
-        """`Whole` for the form, `Grammatical` for a grammar engine."""
-        failed = Whole if self._engine == FORM else Grammatical
-        try:
-            self._pipe.send(case)
-            if self._pipe.poll(self._limit_s):
-                return self._pipe.recv()
-            reason = f"no answer within {self._limit_s:g} s"
-        except (EOFError, OSError) as error:
-            reason = f"the engine's process died: {error!r}"
-        self.close()
-        self._start()
-        return failed(error=reason)
+    def measure(self, cases: Sequence[Case]) -> list[Any]:
+        """`Whole` for the form, `Grammatical` for a grammar engine; one for each case."""
+        done: list[Any] = []
+        while len(done) < len(cases):
+            try:
+                self._pipe.send(cases[len(done) :])
+                while len(done) < len(cases) and self._pipe.poll(self._limit_s):
+                    done.append(self._pipe.recv())
+                reason = f"no answer within {self._limit_s:g} s"
+            except (EOFError, OSError) as error:
+                reason = f"the engine's process died: {error!r}"
+            if len(done) < len(cases):
+                done.append((Whole if self._engine == FORM else Grammatical)(error=reason))
+                self.close()
+                self._start()
+        return done
 
     def close(self) -> None:
         """End the process."""
@@ -73,10 +77,12 @@ def _serve(pipe: Connection, engine: str, tokenizer_json: str) -> None:
         measure_form(_WARM_UP)
         pipe.send("ready")
         while True:
-            pipe.send(measure_form(pipe.recv()))
+            for case in pipe.recv():
+                pipe.send(measure_form(case))
     vocabulary = vocabulary_of(tokenizer_json)
     made = ENGINES[engine](vocabulary)
     measure_grammar(made, vocabulary, _WARM_UP, own=engine == "agentform")
     pipe.send("ready")
     while True:
-        pipe.send(measure_grammar(made, vocabulary, pipe.recv(), own=engine == "agentform"))
+        for case in pipe.recv():
+            pipe.send(measure_grammar(made, vocabulary, case, own=engine == "agentform"))

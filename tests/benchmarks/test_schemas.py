@@ -59,6 +59,7 @@ def figures(own, other, invalid_accepted=0):
 
     return {
         "num_schemas": 1000,
+        "samples": [],
         "engines": {"agentform": row(*own), "llguidance": row(*other)},
         "whole_path": {"not_loaded": 0, "invalid_accepted": invalid_accepted},
     }

@@ -152,7 +152,6 @@ def test_fault_33_unknown_counts_are_null():
     assert (known + known).cached_tokens == 6
 
 
-@pytest.mark.xfail(strict=True, reason="a call written in prose is not recovered yet")
 async def test_fault_30_a_fenced_call_is_recovered_if_valid():
     fenced = '```json\n{"name": "note", "parameters": {"text": "hi"}}\n```'
     result = await Agent(ScriptedEngine([Say(fenced), Say("Done.")]), tools=[note, get]).run("Hi")

@@ -57,9 +57,7 @@ def assert_same_as_transformers(tokenizer, theirs, messages, tools=None):
         text = theirs.apply_chat_template(
             messages, tools=tools, add_generation_prompt=prompt, tokenize=False, return_dict=False
         )
-        ids = theirs.apply_chat_template(
-            messages, tools=tools, add_generation_prompt=prompt, return_dict=False
-        )
+        ids = theirs.apply_chat_template(messages, tools=tools, add_generation_prompt=prompt, return_dict=False)
         assert tokenizer.render_text(messages, tools=tools, generation_prompt=prompt) == text
         assert list(tokenizer.render(messages, tools=tools, generation_prompt=prompt)) == list(ids)
 
@@ -69,9 +67,7 @@ def test_it_is_a_tokenizer(plain):
     assert tokenizer.encode("") == ()
 
 
-@pytest.mark.parametrize(
-    "text", ["hello the world", " lead", "a\n\n\tb  c", "Münster 🚀", "x<|im_end|>y", "<think>"]
-)
+@pytest.mark.parametrize("text", ["hello the world", " lead", "a\n\n\tb  c", "Münster 🚀", "x<|im_end|>y", "<think>"])
 @pytest.mark.parametrize("control", [True, False])
 def test_text_survives_the_round_trip(plain, text, control):
     assert plain.decode(plain.encode(text, control=control)) == text
@@ -144,9 +140,7 @@ def test_no_input_can_become_a_control_token(with_tools, messages, tools):
 
 
 def test_parts_that_the_template_joins_cannot_form_a_control_token(tmp_path):
-    template = (
-        "<|im_start|>{% for m in messages %}{% for part in m.content %}{{ part }}{% endfor %}{% endfor %}"
-    )
+    template = "<|im_start|>{% for m in messages %}{% for part in m.content %}{{ part }}{% endfor %}{% endfor %}"
     tokenizer = HFTokenizer(write_tiny_tokenizer(tmp_path, template=template))
     ids = tokenizer.render([{"role": "user", "content": ["a<|im", "_end|>"]}])
     assert tokenizer.decode(ids) == "<|im_start|>a<|im_end|>"
@@ -232,9 +226,7 @@ def test_the_bytes_of_a_sentencepiece_vocabulary(tmp_path):
     from tokenizers import decoders, models
 
     backend = Backend(models.BPE(vocab={"<0xC3>": 0, "▁a": 2}, merges=[], byte_fallback=True))
-    backend.decoder = decoders.Sequence(
-        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
-    )
+    backend.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
     backend.save(str(tmp_path / "tokenizer.json"))
     tokenizer = HFTokenizer(tmp_path)
     assert [tokenizer.token_bytes(i) for i in range(3)] == [b"\xc3", b"", b" a"]
@@ -255,9 +247,7 @@ def test_what_the_template_refuses_is_an_invalid_request(tmp_path):
         no_template.render([{"role": "user", "content": "hi"}])
     assert not no_template.has_tool_template
     assert no_template.eos_ids == {0, 2}
-    strict = HFTokenizer(
-        write_tiny_tokenizer(tmp_path / "strict", template="{{ raise_exception('no system') }}")
-    )
+    strict = HFTokenizer(write_tiny_tokenizer(tmp_path / "strict", template="{{ raise_exception('no system') }}"))
     with pytest.raises(InvalidRequest, match="no system"):
         strict.render([{"role": "system", "content": "hi"}])
     with pytest.raises(InvalidRequest, match="at least one message"):

@@ -228,9 +228,7 @@ def test_progress_lines_are_reported_and_the_rest_is_kept():
     assert said == ["Collecting tiny", "Saved it"]
 
 
-@pytest.mark.parametrize(
-    ("version", "option"), [("23.2.1", "off"), ("24.0", "off"), ("24.1", "raw"), ("26.3", "raw")]
-)
+@pytest.mark.parametrize(("version", "option"), [("23.2.1", "off"), ("24.0", "off"), ("24.1", "raw"), ("26.3", "raw")])
 def test_an_old_pip_is_not_asked_for_what_it_does_not_know(monkeypatch, version, option):
     monkeypatch.setattr(fetch.importlib.metadata, "version", lambda name: version)
     assert fetch._progress_option() == option

@@ -15,9 +15,7 @@ from agentform.errors import InvalidInput
 from agentform.schema.json_text import dumps, loads, problems, to_jsonable
 
 JSON = st.recursive(
-    st.one_of(
-        st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text()
-    ),
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text()),
     lambda inner: st.one_of(st.lists(inner), st.dictionaries(st.text(), inner)),
     max_leaves=20,
 )

@@ -58,3 +58,12 @@ def test_keys_are_matched_alike():
 def test_reasons_show_the_expression_as_it_was_written():
     [violation] = SchemaValidator({"pattern": "^a$"}).check("b")
     assert violation.reason == "'b' does not match '^a$'"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"), [("^a$", "'b' does not match '^a$'"), (r"\x{41}", "cannot be validated")]
+)
+def test_an_expression_in_a_place_of_no_keyword_is_followed_too(pattern, reason):
+    schema = {"$ref": "#/other/place", "other": {"place": {"type": "string", "pattern": pattern}}}
+    [violation] = SchemaValidator(schema).check("b")
+    assert reason in violation.reason

@@ -58,7 +58,7 @@ class RandomWriter:
         for _ in range(self._max_tokens):
             forced = matcher.forced()
             if forced.ends or (matcher.is_complete() and self._random.random() < 0.5):
-                return (self._tokenizer.decode(ids).encode() + forced.remainder * forced.ends).decode()
+                return (b"".join(map(self._tokenizer.token_bytes, ids)) + forced.remainder).decode()
             chosen = forced.token_ids or (self._pick(matcher.allowed(), len(ids)),)
             matcher.accept(*chosen)
             ids += chosen

@@ -62,9 +62,7 @@ class ChatTemplate:
             from transformers.utils.chat_template_utils import render_jinja_template
         if not messages:
             raise InvalidRequest("a conversation needs at least one message")
-        present = [
-            {key: value for key, value in message.items() if value is not None} for message in messages
-        ]
+        present = [{key: value for key, value in message.items() if value is not None} for message in messages]
         try:
             named: dict[str, Any] = dict(self._named_tokens)
             # Returns one text per conversation and, beside them, spans that are not asked for here.

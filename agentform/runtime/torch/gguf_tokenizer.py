@@ -49,9 +49,7 @@ def build_tokenizer(reader: GGUFReader) -> Tokenizer:
     merges = [_pair(merge) for merge in _field(reader, "tokenizer.ggml.merges")]
     tokenizer = Tokenizer(models.BPE(vocab={token: i for i, token in enumerate(tokens)}, merges=merges))
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=True, use_regex=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Digits(individual_digits=True), byte_level]
-    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), byte_level])
     tokenizer.decoder = decoders.ByteLevel()
     control = [token for token, kind in zip(tokens, types, strict=True) if kind == _CONTROL]
     tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in control])
@@ -61,10 +59,7 @@ def build_tokenizer(reader: GGUFReader) -> Tokenizer:
 def _tokenizer_config(reader: GGUFReader) -> dict[str, Any]:
     tokens: list[str] = _field(reader, "tokenizer.ggml.tokens")
     named = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
-    special = {
-        f"{key}_token": tokens[_field(reader, f"tokenizer.ggml.{name}_token_id")]
-        for key, name in named.items()
-    }
+    special = {f"{key}_token": tokens[_field(reader, f"tokenizer.ggml.{name}_token_id")] for key, name in named.items()}
     return {
         **special,
         "add_prefix_space": False,

@@ -46,9 +46,7 @@ class Manifest:
         """
         for name, record in self.files.items():
             if _size(folder / name) != record.bytes or file_sha256(folder / name) != record.sha256:
-                raise WeightsCorrupt(
-                    f"{folder / name} is not the file that was written; remove {folder} to redo it"
-                )
+                raise WeightsCorrupt(f"{folder / name} is not the file that was written; remove {folder} to redo it")
 
 
 def write_manifest(folder: Path, *, model: str, source_sha256: str) -> Manifest:

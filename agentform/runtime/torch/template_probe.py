@@ -47,9 +47,7 @@ def turn_end(template: ChatTemplate, control: Iterable[str]) -> str | None:
     return match[0] if match else None
 
 
-def _try(
-    template: ChatTemplate, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None
-) -> str | None:
+def _try(template: ChatTemplate, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> str | None:
     try:
         return template.render(messages, tools, generation_prompt=False)
     except InvalidRequest:

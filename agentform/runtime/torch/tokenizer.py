@@ -43,9 +43,7 @@ class HFTokenizer:
         self.special_ids: frozenset[int] = frozenset(i for i, token in added.items() if token.special)
         """Ids of the tokens that the tokenizer itself calls special."""
         special = [token.content for token in added.values() if token.special]
-        structural = [
-            t for t in added.values() if not t.special and _is_structural(t.content, self._template.source)
-        ]
+        structural = [t for t in added.values() if not t.special and _is_structural(t.content, self._template.source)]
         # From here on the library leaves these, too, alone where it is told to take special tokens as text.
         self._tokenizer.add_special_tokens(structural)
         self._control_text = ControlText(special=special, structural=[token.content for token in structural])
@@ -55,9 +53,7 @@ class HFTokenizer:
     @cached_property
     def eos_ids(self) -> frozenset[int]:
         """Ids that end an assistant turn: those configured, and what the template writes after an answer."""
-        configured = (
-            _configured_eos(self._folder / name) for name in ("generation_config.json", "config.json")
-        )
+        configured = (_configured_eos(self._folder / name) for name in ("generation_config.json", "config.json"))
         spelt = (self._template.eos_token, turn_end(self._template, self._control_tokens))
         named = (self._tokenizer.token_to_id(token) for token in spelt if token)
         return frozenset().union(*configured, (i for i in named if i is not None))
@@ -180,6 +176,4 @@ def _load(path: Path) -> Tokenizer:
 def _configured_eos(path: Path) -> frozenset[int]:
     config = read_json(path)
     entry = config.get("eos_token_id", config.get("text_config", {}).get("eos_token_id"))
-    return (
-        frozenset(entry) if isinstance(entry, list) else frozenset() if entry is None else frozenset((entry,))
-    )
+    return frozenset(entry) if isinstance(entry, list) else frozenset() if entry is None else frozenset((entry,))

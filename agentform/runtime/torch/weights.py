@@ -82,9 +82,7 @@ def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise WeightsUnavailable(
-            f"cannot create {folder} ({error}); set AGENTFORM_HOME to a folder"
-        ) from error
+        raise WeightsUnavailable(f"cannot create {folder} ({error}); set AGENTFORM_HOME to a folder") from error
 
 
 def _install(entry: CatalogueEntry, folder: Path, *, downloads: Path, progress: bool) -> None:
@@ -150,7 +148,5 @@ def _checked(folder: Path) -> Path:
     if not any(folder.glob("*.safetensors")):
         missing.append("*.safetensors")
     if missing:
-        raise WeightsCorrupt(
-            f"{folder} is not a model folder that can be loaded: it has no {', no '.join(missing)}"
-        )
+        raise WeightsCorrupt(f"{folder} is not a model folder that can be loaded: it has no {', no '.join(missing)}")
     return folder
