@@ -53,6 +53,11 @@ class GenerateRequest:
     grammar: GrammarSpec | None = None
     deadline_s: float | None = None
     conversation: str | None = None
+    boundaries: tuple[int, ...] = ()
+    """Numbers of prompt tokens after which other prompts are likely to go on differently, such as ends of messages.
+
+    A hint where a model with recurrent layers should keep a snapshot; others are ignored.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +91,8 @@ class ScoreRequest:
     branches: tuple[Branch, ...]
     deadline_s: float | None = None
     conversation: str | None = None
+    boundaries: tuple[int, ...] = ()
+    """See `GenerateRequest.boundaries`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,8 @@ import torch
 
 from agentform.runtime.cache.runs import positions
 from agentform.runtime.torch.kv_pool import KVPool, LayerShape, bytes_per_position
-from agentform.runtime.torch.step import Segment, Step
+from agentform.runtime.torch.segment import Segment
+from agentform.runtime.torch.step import Step
 
 HEADS, KV_HEADS, DIM, VALUE_DIM = 6, 2, 8, 4
 SHAPE = LayerShape(num_kv_heads=KV_HEADS, key_dim=DIM, value_dim=VALUE_DIM)
@@ -50,7 +51,7 @@ SEGMENTS = {
 @pytest.mark.parametrize("segments", SEGMENTS.values(), ids=SEGMENTS.keys())
 def test_step_attends_as_the_textbook_does(segments):
     torch.manual_seed(0)
-    pool = KVPool((SHAPE,), 400, dtype=torch.float32, device=CPU)
+    pool = KVPool({0: SHAPE}, 400, dtype=torch.float32, device=CPU)
     everything = torch.arange(400)
     pool.write(0, torch.randn(KV_HEADS, 400, DIM), torch.randn(KV_HEADS, 400, VALUE_DIM), everything)
     step = Step(segments, pool, dtype=torch.float32, device=CPU)
@@ -72,12 +73,12 @@ def test_step_attends_as_the_textbook_does(segments):
 
 def test_position_ids_follow_the_tree():
     segment = Segment(token_ids=(1,) * 5, num_before=10, runs=((0, 15),), parents=(-1, 0, 1, 1, -1))
-    pool = KVPool((SHAPE,), 20, dtype=torch.float32, device=CPU)
+    pool = KVPool({0: SHAPE}, 20, dtype=torch.float32, device=CPU)
     assert Step([segment], pool, dtype=torch.float32, device=CPU).position_ids.tolist() == [[10, 11, 12, 12, 10]]
 
 
 def test_rows_are_counted_over_all_segments():
-    pool = KVPool((SHAPE,), 20, dtype=torch.float32, device=CPU)
+    pool = KVPool({0: SHAPE}, 20, dtype=torch.float32, device=CPU)
     segments = [
         Segment(token_ids=(1, 2, 3), num_before=0, runs=((0, 3),), rows=(2,)),
         Segment(token_ids=(1, 2), num_before=0, runs=((5, 7),)),
@@ -87,4 +88,4 @@ def test_rows_are_counted_over_all_segments():
 
 
 def test_bytes_per_position_counts_keys_and_values_of_all_layers():
-    assert bytes_per_position((SHAPE, SHAPE), torch.bfloat16) == 2 * 2 * (8 + 4) * 2
+    assert bytes_per_position({0: SHAPE, 3: SHAPE}, torch.bfloat16) == 2 * 2 * (8 + 4) * 2

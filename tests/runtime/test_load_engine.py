@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM
 
 from agentform.errors import EngineError, MissingDependency, ModelNotFound
 from agentform.runtime.load import load_engine
-from agentform.runtime.torch.adapter import load_model, probe_layers
+from agentform.runtime.torch.adapter import Layers, load_model, probe_layers
 from agentform.runtime.torch.budget import default_budget_bytes
 from agentform.runtime.torch.engine import TorchEngine
 from agentform.runtime.torch.kv_pool import LayerShape
@@ -67,7 +67,8 @@ def test_models_that_are_not_plain_attention_are_refused(tiny, tmp_path, changes
 
 def test_every_layer_is_seen(tiny):
     model = load_model(tiny.folder, dtype=torch.float32, device=CPU)
-    assert probe_layers(model) == (LayerShape(num_kv_heads=2, key_dim=8, value_dim=8),) * 3
+    shape = LayerShape(num_kv_heads=2, key_dim=8, value_dim=8)
+    assert probe_layers(model) == Layers(attention={0: shape, 1: shape, 2: shape}, recurrent={})
 
 
 class Recurrent(torch.nn.Module):

@@ -44,3 +44,9 @@ def test_operators_that_compute_something_else_are_not_used(monkeypatch):
     monkeypatch.setattr(packed_linear, "_pack", lambda weight: weight)
     monkeypatch.setattr(packed_linear, "_multiply", lambda inputs, packed, bias: inputs @ packed.T + 1)
     assert not can_pack()
+
+
+@pytest.mark.skipif(not can_pack(), reason="this build of torch cannot pack")
+def test_models_that_ask_a_layer_for_its_dtype_are_told():
+    packed = PackedLinear(torch.nn.Linear(32, 64, bias=False).bfloat16())
+    assert (packed.weight.dtype, packed.weight.device.type) == (torch.bfloat16, "cpu")

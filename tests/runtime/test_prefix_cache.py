@@ -13,7 +13,7 @@ def computed(cache, ids, *, usable=None):
     """Run a request that computes all of `ids`; returns its lease, still open."""
     lease = cache.open(ids, usable=len(ids) if usable is None else usable, extra=0)
     assert lease is not None
-    cache.grow(lease, len(ids) - lease.num_cached)
+    cache.grow(lease, len(ids) - lease.start)
     cache.commit(lease, ids)
     return lease
 
@@ -23,7 +23,7 @@ def test_second_request_finds_what_the_first_computed_before_it_ended():
     first = computed(cache, (1, 2, 3))
     second = cache.open((1, 2, 3, 4), usable=3, extra=5)
     assert second is not None
-    assert second.num_cached == 3
+    assert second.start == 3
     assert second.shared == first.shared
 
 

@@ -5,10 +5,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
+from agentform.runtime.cache.eviction import evict
 from agentform.runtime.cache.radix_tree import RadixTree
 from agentform.runtime.cache.runs import count, cut, join, positions
 
 SEQUENCE = st.lists(st.integers(0, 2), min_size=1, max_size=8).map(tuple)
+
+
+def evicted(tree, num):
+    return [(cut.path, cut.runs) for cut in evict(tree, num, recurrent=False)]
 
 
 class TreeAgainstDictionary(RuleBasedStateMachine):
@@ -65,7 +70,7 @@ class TreeAgainstDictionary(RuleBasedStateMachine):
     def evict(self, num):
         protected = {ids[:n] for ids in self.locked for n in range(1, len(ids) + 1)}
         evictable = len(self.known) - len(protected)
-        given = self.tree.evict(num)
+        given = evicted(self.tree, num)
         assert sum(count(runs) for _, runs in given) == min(num, evictable)
         for path, runs in given:
             for index, position in enumerate(positions(runs)):
@@ -90,7 +95,7 @@ def test_least_recently_used_leaf_goes_first():
     tree.insert((1, 2), ((0, 2),))
     tree.insert((1, 3), ((0, 1), (5, 6)))
     tree.match_prefix((1, 2))
-    assert tree.evict(1) == [((1, 3), ((5, 6),))]
+    assert evicted(tree, 1) == [((1, 3), ((5, 6),))]
 
 
 def test_a_use_does_not_refresh_its_ancestors():
@@ -101,13 +106,13 @@ def test_a_use_does_not_refresh_its_ancestors():
     tree.match_prefix((1, 2, 3))
     tree.match_prefix((7,))
     # [3] is older than [7]; then [1 2] is a leaf, last used before [7] was.
-    assert [path for path, _ in tree.evict(3)] == [(1, 2, 3), (1, 2)]
+    assert [path for path, _ in evicted(tree, 3)] == [(1, 2, 3), (1, 2)]
 
 
 def test_a_long_leaf_loses_only_its_tail():
     tree = RadixTree()
     tree.insert(tuple(range(10)), ((0, 10),))
-    assert tree.evict(3) == [(tuple(range(10)), ((7, 10),))]
+    assert evicted(tree, 3) == [(tuple(range(10)), ((7, 10),))]
     assert tree.match_prefix(tuple(range(10))).num_tokens == 7
 
 

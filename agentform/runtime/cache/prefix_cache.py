@@ -2,84 +2,121 @@
 
 Every position has exactly one owner: the free list, the tree, or the lease of a running request::
 
-    capacity = free + tree (locked or evictable) + live (held by leases)
+    capacity = free + tree (tokens and snapshots, locked or evictable) + live (held by leases)
 
-A lease is opened only if all it may ever need fits beside what others hold and were promised, so an allocation
-under a lease never fails and running requests never wait for each other.
+A snapshot of a recurrent state lives in positions of the same pool, so one budget covers both and how it is divided
+follows the load. A lease is opened only if all it may ever need fits beside what others hold and were promised, so
+an allocation under a lease never fails and running requests never wait for each other. Snapshots are not promised:
+one that finds no room is not taken.
 """
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Sequence
 
+from agentform.runtime.cache.eviction import GiveUp, evict
+from agentform.runtime.cache.lease import Lease
+from agentform.runtime.cache.ledger import Ledger
 from agentform.runtime.cache.pages import PagePool
-from agentform.runtime.cache.radix_tree import Match, Node, RadixTree
-from agentform.runtime.cache.runs import Runs, count, end_of, join
+from agentform.runtime.cache.radix_tree import Match, Node, RadixTree, upwards
+from agentform.runtime.cache.runs import Runs, count, cut, end_of, join
 from agentform.runtime.cache.statistics import CacheStatistics
 
 __all__ = ["Lease", "PrefixCache"]
-
-_REMEMBERED_EVICTIONS = 4096
-
-
-@dataclass(kw_only=True)
-class Lease:
-    """What one running request holds; `close` gives everything back.
-
-    `shared` belongs to the tree and is locked through `node`; `own` belongs to the lease; `reserved` positions are
-    promised and not yet taken.
-    """
-
-    node: Node
-    shared: Runs
-    num_cached: int
-    """Prompt tokens found in the tree when the lease was opened."""
-    reserved: int
-    miss: str | None
-    own: Runs = ()
-    is_open: bool = True
-
-    @property
-    def runs(self) -> Runs:
-        """Positions of all the sequence's tokens so far, in order."""
-        return join(self.shared, self.own)
 
 
 class PrefixCache:
     """Finds, lends, grows and evicts cached prefixes; used by one thread, `statistics` by any."""
 
-    def __init__(self, capacity: int, *, budget_bytes: int = 0) -> None:
+    def __init__(
+        self,
+        capacity: int,
+        *,
+        budget_bytes: int = 0,
+        position_bytes: int = 0,
+        snapshot_positions: int = 0,
+        num_slots: int = 0,
+        reuse: bool = True,
+        give_up: GiveUp = evict,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`capacity` in positions. A model with recurrent layers has `snapshot_positions` and `num_slots` above 0.
+
+        Without `reuse` every request starts from nothing: what a cache is measured against. `give_up` chooses what
+        is evicted.
+        """
         self._pool = PagePool(capacity)
-        self._tree = RadixTree()
+        self._tree = RadixTree(clock=clock)
         self._budget_bytes = budget_bytes
+        self._position_bytes = position_bytes
+        self._snapshot_positions = snapshot_positions
+        self._slots = list(range(num_slots))
+        self._reuse = reuse
+        self._give_up = give_up
         self._live = 0
         self._reserved = 0
-        self._evictions: OrderedDict[int, None] = OrderedDict()
-        self._misses: Counter[str] = Counter()
-        self._requests = self._lookup = self._hit = self._computed = self._evicted = 0
+        self._locked_snapshots = 0
+        self._ledger = Ledger()
 
     @property
     def capacity(self) -> int:
         """Positions that exist."""
         return self._pool.capacity
 
-    def open(self, ids: Sequence[int], *, usable: int, extra: int) -> Lease | None:
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether sequences resume from snapshots only."""
+        return self._snapshot_positions > 0
+
+    def peek(self, ids: Sequence[int]) -> tuple[int, int, Runs, Runs]:
+        """What is known of `ids`: tokens with KV, tokens that can be resumed from, and of these the KV's positions
+
+        and those of the snapshot behind them. Does not count as a use.
+        """
+        match = self._tree.match_prefix(ids, touch=False)
+        node = match.node.deepest_snapshot() if self.is_recurrent else match.node
+        end = node.end if node is not None else 0
+        snapshot = node.snapshot.runs if node is not None and node.snapshot is not None else ()
+        return match.num_tokens, end, cut(match.runs, end)[0], snapshot
+
+    def open(
+        self,
+        ids: Sequence[int],
+        *,
+        usable: int,
+        extra: int,
+        conversation: str | None = None,
+        is_request: bool = True,
+    ) -> Lease | None:
         """Lend the longest cached prefix of `ids[:usable]` with room for the rest of `ids` and `extra` more.
 
         `None` if others hold too much for now. The caller must have checked `len(ids) + extra <= capacity`.
+        Only requests are counted.
         """
+        if self.is_recurrent and not self._slots:
+            return None
+        usable = usable if self._reuse else 0
         match = self._tree.match_prefix(ids[:usable])
         self._tree.lock(match.node)
+        source = match.node.deepest_snapshot() if self.is_recurrent else None
         need = len(ids) - match.num_tokens + extra
+        self._hold(source)
         if need > self._available():
+            self._release(source)
             self._tree.unlock(match.node)
             return None
         self._reserved += need
-        miss = self._miss(ids, match, usable)
-        self._count(ids, match, miss)
-        return Lease(node=match.node, shared=match.runs, num_cached=match.num_tokens, reserved=need, miss=miss)
+        self._ledger.came_back(conversation, self._tree.clock())
+        lease = self._lend(ids, match, source, usable, need, conversation)
+        if is_request:
+            self._ledger.request(lease, ids, match, usable, recurrent=self.is_recurrent)
+        return lease
+
+    def loaded(self, lease: Lease) -> None:
+        """The lease's snapshot was copied to its slot and may be evicted from now on."""
+        self._release(lease.source)
+        lease.source = None
 
     def reserve(self, lease: Lease, num: int) -> bool:
         """Promise `num` positions more, if they can be had without waiting."""
@@ -94,6 +131,12 @@ class PrefixCache:
         runs = self.borrow(lease, num)
         lease.own = join(lease.own, runs)
         return runs
+
+    def shrink(self, lease: Lease, num_tokens: int) -> None:
+        """Return the positions behind the first `num_tokens` of the sequence; they are promised again."""
+        if count(lease.runs) > num_tokens:
+            lease.own, spare = cut(lease.own, num_tokens - count(lease.shared))
+            self.give_back(lease, spare)
 
     def borrow(self, lease: Lease, num: int, *, behind: int | None = None) -> Runs:
         """Take `num` of the promised positions, not (yet) part of the sequence; see `give_back`."""
@@ -113,6 +156,24 @@ class PrefixCache:
         lease.reserved += count(runs)
         self._reserved += count(runs)
 
+    def snapshot_room(self, lease: Lease, num_tokens: int) -> Runs | None:
+        """Positions for a snapshot behind the first `num_tokens` of the lease's sequence.
+
+        `None` if there is one, or one under way, or no room for one. The lease owns the positions until `attach`.
+        """
+        pending = lease.pending if lease.pending is not None else {}
+        if not self._reuse or num_tokens in pending or self._has_snapshot(lease.node, num_tokens):
+            return None
+        if self._snapshot_positions > self._available():
+            self._ledger.counters.declined_snapshots += 1
+            return None
+        self._make_room(self._snapshot_positions)
+        runs = self._pool.alloc(self._snapshot_positions)
+        assert runs is not None, "positions that were available are missing"
+        self._live += count(runs)
+        lease.pending = {**pending, num_tokens: runs}
+        return runs
+
     def commit(self, lease: Lease, ids: Sequence[int]) -> None:
         """Put the sequence `ids` (all of it computed) into the tree; the lease keeps it locked."""
         assert lease.is_open, "a closed lease"
@@ -123,82 +184,128 @@ class PrefixCache:
         self._free_live(spare)
         lease.node, lease.shared, lease.own = match.node, match.runs, ()
 
-    def close(self, lease: Lease) -> None:
-        """Give back all that the lease holds; closing twice is harmless. Borrowed positions must be back."""
+    def attach(self, lease: Lease, ids: Sequence[int]) -> None:
+        """The state behind `ids`, which are in the tree, now stands in the positions that `snapshot_room` gave."""
+        assert lease.pending is not None, "no snapshot under way"
+        runs = lease.pending.pop(len(ids))
+        if self._tree.attach(ids, runs):
+            self._live -= count(runs)
+        else:
+            self._free_live(runs)
+
+    def drop_pending(self, lease: Lease) -> None:
+        """Give up the snapshots that are under way."""
+        for runs in (lease.pending or {}).values():
+            self._free_live(runs)
+        lease.pending = None
+
+    def close(self, lease: Lease, *, ends_turn: bool = False) -> None:
+        """Give back all that the lease holds; closing twice is harmless. Borrowed positions must be back.
+
+        `ends_turn`: the lease's conversation is expected back here. Its end is pinned for as long as conversations
+        usually stay away: it goes only when nothing else is left to evict.
+        """
         if not lease.is_open:
             return
         lease.is_open = False
+        self.drop_pending(lease)
+        self._release(lease.source)
+        if lease.slot is not None:
+            self._slots.append(lease.slot)
+        if ends_turn and lease.conversation is not None:
+            self._ledger.turn_ended(lease.node, lease.conversation, self._tree.clock())
         self._tree.unlock(lease.node)
         self._free_live(lease.own)
         self._reserved -= lease.reserved
-        lease.own, lease.reserved = (), 0
+        lease.own, lease.reserved, lease.source, lease.slot = (), 0, None, None
 
     def count_computed(self, num: int) -> None:
         """Add to the count of tokens that went through the model."""
-        self._computed += num
+        self._ledger.counters.computed += num
 
     def statistics(self) -> CacheStatistics:
         """A snapshot of the counters."""
+        total, counters = self._ledger.counters.total, self._ledger.counters
         return CacheStatistics(
-            requests=self._requests,
-            lookup_tokens=self._lookup,
-            hit_tokens=self._hit,
-            computed_tokens=self._computed,
-            misses=dict(self._misses),
-            evicted_tokens=self._evicted,
+            requests=total.requests,
+            lookup_tokens=total.lookup,
+            hit_tokens=total.hit,
+            matched_tokens=total.matched,
+            restored_tokens=total.restored,
+            replayed_tokens=total.matched - total.hit,
+            computed_tokens=counters.computed,
+            misses=dict(total.misses),
+            evicted_tokens=counters.evicted_tokens,
+            evicted_snapshots=counters.evicted_snapshots,
+            declined_snapshots=counters.declined_snapshots,
             resident_tokens=self._tree.num_tokens,
+            resident_snapshots=self._tree.num_snapshots,
+            snapshot_positions=self._snapshot_positions,
             capacity_tokens=self._pool.capacity,
             live_tokens=self._live,
+            position_bytes=self._position_bytes,
             budget_bytes=self._budget_bytes,
+            conversations=counters.conversations(),
         )
 
     def integrity(self) -> None:
         """Assert that every position has exactly one owner."""
         self._pool.integrity()
         self._tree.integrity()
-        held = self._pool.num_free + self._tree.num_tokens + self._live
+        held = self._pool.num_free + self._tree.num_tokens + self._tree.num_snapshot_positions + self._live
         assert held == self.capacity, f"{held} positions have an owner, {self.capacity} exist"
         assert self._reserved >= 0, "reservations are off"
         free = {p for start, stop in self._pool.free_runs() for p in range(start, stop)}
-        owned = {p for n in self._tree.nodes() for start, stop in n.runs for p in range(start, stop)}
-        assert not free & owned, "a cached position is free"
+        kept = [runs for n in self._tree.nodes() for runs in (n.runs, n.snapshot.runs if n.snapshot else ())]
+        assert not free & {p for runs in kept for start, stop in runs for p in range(start, stop)}, "cached and free"
+        locked = sum(1 for n in self._tree.nodes() if n.snapshot is not None and n.snapshot.locks)
+        assert locked * self._snapshot_positions == self._locked_snapshots, "locked snapshots are off"
+
+    def _lend(
+        self, ids: Sequence[int], match: Match, source: Node | None, usable: int, need: int, conversation: str | None
+    ) -> Lease:
+        if source is not None and source.snapshot is not None:
+            source.snapshot.last_used = self._tree.clock()
+            source.snapshot.hits += 1
+        return Lease(
+            node=match.node,
+            shared=match.runs,
+            start=match.num_tokens if not self.is_recurrent else source.end if source is not None else 0,
+            num_matched=match.num_tokens,
+            reserved=need,
+            slot=self._slots.pop() if self.is_recurrent else None,
+            source=source,
+            diverged=bool(match.node.children) and match.num_tokens < min(usable, len(ids) - 1),
+            conversation=conversation,
+        )
 
     def _available(self) -> int:
         """Positions that may still be promised: free or evictable, and not promised yet."""
-        return self.capacity - self._tree.num_locked - self._live - self._reserved
+        held = self._tree.num_locked + self._locked_snapshots + self._live
+        return self.capacity - held - self._reserved
+
+    def _hold(self, node: Node | None) -> None:
+        if node is not None and node.snapshot is not None:
+            self._locked_snapshots += 0 if node.snapshot.locks else self._snapshot_positions
+            node.snapshot.locks += 1
+
+    def _release(self, node: Node | None) -> None:
+        if node is not None and node.snapshot is not None:
+            node.snapshot.locks -= 1
+            self._locked_snapshots -= 0 if node.snapshot.locks else self._snapshot_positions
 
     def _make_room(self, num: int) -> None:
         short = num - self._pool.num_free
         if short <= 0:
             return
         # A little more than needed, so that a full pool does not walk the tree for each token.
-        for path, runs in self._tree.evict(max(short, self.capacity // 256)):
-            self._pool.free(runs)
-            self._evicted += count(runs)
-            self._remember(path[: len(path) - count(runs) + 1])
+        for given in self._give_up(self._tree, max(short, self.capacity // 256), recurrent=self.is_recurrent):
+            self._pool.free(given.runs)
+            self._ledger.evicted(given)
 
     def _free_live(self, runs: Runs) -> None:
         self._pool.free(runs)
         self._live -= count(runs)
 
-    def _remember(self, prefix: tuple[int, ...]) -> None:
-        self._evictions[hash(prefix)] = None
-        while len(self._evictions) > _REMEMBERED_EVICTIONS:
-            self._evictions.popitem(last=False)
-
-    def _miss(self, ids: Sequence[int], match: Match, usable: int) -> str | None:
-        at = match.num_tokens
-        if at >= min(usable, len(ids) - 1):
-            return None
-        if hash(tuple(ids[: at + 1])) in self._evictions:
-            return "evicted"
-        if not at:
-            return "cold"
-        return f"diverged at token {at}" if match.node.children else f"new after token {at}"
-
-    def _count(self, ids: Sequence[int], match: Match, miss: str | None) -> None:
-        self._requests += 1
-        self._lookup += len(ids)
-        self._hit += match.num_tokens
-        if miss is not None:
-            self._misses[miss.split(" ", 1)[0]] += 1
+    def _has_snapshot(self, node: Node, num_tokens: int) -> bool:
+        return any(each.end == num_tokens and each.snapshot is not None for each in upwards(node))

@@ -1,37 +1,80 @@
-"""Radix tree over token ids; each node owns the KV positions of its tokens.
+"""Radix tree over token ids; each node owns the KV positions of its tokens, and perhaps a snapshot of its end.
 
 ::
 
-    root ── [sys tools] [0, 40) ──┬── [turn one ...] [40, 90)
-                                  └── [another user] [200, 260)
+    root ── [sys tools] [0, 40) * ──┬── [turn one ...] [40, 90) *       * a snapshot: the recurrent state there
+                                    └── [another user] [200, 260)
 
-A lock protects a node and everything above it. Only unlocked leaves are evicted, the least recently used first,
-and a use touches only the deepest node used, not its ancestors: those stay because they have children.
+A lock protects a node's tokens and everything above it, not its snapshot: that has locks of its own. A use touches
+only the deepest node used, not its ancestors: those stay because they have children. What is given up, and in which
+order, is `agentform.runtime.cache.eviction`'s business.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from agentform.runtime.cache.runs import Runs, count, cut, join
 
-__all__ = ["Match", "Node", "RadixTree"]
+__all__ = ["Match", "Node", "RadixTree", "Snapshot", "upwards"]
+
+
+@dataclass(kw_only=True, slots=True)
+class Snapshot:
+    """A recurrent state, never changed once taken; owned by the node whose last token it stands behind."""
+
+    runs: Runs
+    """Positions whose bytes hold it."""
+    last_used: float
+    locks: int = 0
+    """Requests that have yet to load it."""
+    hits: int = 0
+    """Requests that started from it."""
 
 
 class Node:
     """A run of tokens and where their KV lives; `len(tokens) == count(runs)`."""
 
-    __slots__ = ("children", "last_used", "locks", "parent", "runs", "tokens")
+    __slots__ = (
+        "children",
+        "end",
+        "forks",
+        "last_used",
+        "locks",
+        "parent",
+        "pinned_until",
+        "runs",
+        "snapshot",
+        "tokens",
+    )
 
     def __init__(self, tokens: tuple[int, ...], runs: Runs, parent: Node | None) -> None:
         self.tokens = tokens
         self.runs = runs
         self.parent = parent
+        self.end: int = len(tokens) + (parent.end if parent is not None else 0)
+        """Tokens from the root to the end of this node."""
         self.children: dict[int, Node] = {}
+        self.snapshot: Snapshot | None = None
         self.locks = 0
-        self.last_used = 0
+        self.last_used = 0.0
+        self.forks = 0
+        """How often a second or later continuation was started at the end of this node."""
+        self.pinned_until = 0.0
+        """Time until which a conversation is expected back here."""
+
+    def deepest_snapshot(self) -> Node | None:
+        """The nearest node with a snapshot, from this one upwards."""
+        for node in upwards(self):
+            if node.snapshot is not None:
+                return node
+        return None
+
+    def path(self) -> tuple[int, ...]:
+        """All tokens from the root to the end of this node."""
+        return tuple(token for node in reversed(list(upwards(self))) for token in node.tokens)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,11 +91,14 @@ class Match:
 class RadixTree:
     """Knows which token sequences have KV, and where; knows nothing of the pool the positions come from."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, clock: Callable[[], float] | None = None) -> None:
+        """`clock` dates uses, in seconds; without one each use counts as one second."""
         self.root = Node((), (), None)
-        self._clock = 0
+        self.clock: Callable[[], float] = clock or _counter()
         self._num_tokens = 0
         self._num_locked = 0
+        self._num_snapshot_positions = 0
+        self._num_snapshots = 0
 
     @property
     def num_tokens(self) -> int:
@@ -60,14 +106,28 @@ class RadixTree:
         return self._num_tokens
 
     @property
+    def num_snapshots(self) -> int:
+        """Snapshots that the tree owns."""
+        return self._num_snapshots
+
+    @property
+    def num_snapshot_positions(self) -> int:
+        """Positions that hold them."""
+        return self._num_snapshot_positions
+
+    @property
     def num_locked(self) -> int:
         """Positions that a lock protects from eviction."""
         return self._num_locked
 
-    def match_prefix(self, tokens: Sequence[int]) -> Match:
-        """The longest prefix of `tokens` in the tree; splits a node where the prefix ends inside it."""
+    def match_prefix(self, tokens: Sequence[int], *, touch: bool = True) -> Match:
+        """The longest prefix of `tokens` in the tree; splits a node where the prefix ends inside it.
+
+        Counts as a use unless `touch` is false.
+        """
         match = self._walk(tuple(tokens))
-        self._touch(match.node)
+        if touch:
+            self._touch(match.node)
         return match
 
     def insert(self, tokens: Sequence[int], runs: Runs) -> tuple[Match, Runs]:
@@ -85,6 +145,7 @@ class RadixTree:
             self._touch(known.node)
             return known, spare
         node = Node(ids[known.num_tokens :], fresh, known.node)
+        known.node.forks += bool(known.node.children)
         known.node.children[node.tokens[0]] = node
         self._num_tokens += len(node.tokens)
         self._touch(node)
@@ -92,36 +153,53 @@ class RadixTree:
 
     def lock(self, node: Node) -> None:
         """Protect `node` and all above it until the matching `unlock`."""
-        for each in _upwards(node):
+        for each in upwards(node):
             if each.locks == 0:
                 self._num_locked += len(each.tokens)
             each.locks += 1
 
     def unlock(self, node: Node) -> None:
         """Take back one `lock`."""
-        for each in _upwards(node):
+        for each in upwards(node):
             assert each.locks > 0, "unlocked more often than locked"
             each.locks -= 1
             if each.locks == 0:
                 self._num_locked -= len(each.tokens)
 
-    def evict(self, num: int) -> list[tuple[tuple[int, ...], Runs]]:
-        """Give up at least `num` positions if that many are unlocked, least recently used leaves first.
+    def attach(self, tokens: Sequence[int], runs: Runs) -> bool:
+        """Give the end of a known sequence a snapshot; false, and the positions stay the caller's, if it has one."""
+        match = self._walk(tuple(tokens))
+        assert match.num_tokens == len(tokens) > 0, "a snapshot of tokens that are not in the tree"
+        if match.node.snapshot is not None:
+            return False
+        match.node.snapshot = Snapshot(runs=runs, last_used=self.clock())
+        self._num_snapshots += 1
+        self._num_snapshot_positions += count(runs)
+        return True
 
-        Returns, per cut, the sequence whose end was given up (whole, from the root) and the positions, which
-        belong to the caller. A leaf longer than what is needed loses only its tail.
-        """
-        leaves = [(n.last_used, id(n), n) for n in self.nodes() if not n.children and not n.locks]
-        heapq.heapify(leaves)
-        given: list[tuple[tuple[int, ...], Runs]] = []
-        while num > 0 and leaves:
-            _, _, leaf = heapq.heappop(leaves)
-            parent = leaf.parent
-            given.append(self._give_up(leaf, num))
-            num -= count(given[-1][1])
-            if parent is not None and parent is not self.root and not parent.children and not parent.locks:
-                heapq.heappush(leaves, (parent.last_used, id(parent), parent))
-        return given
+    def detach(self, node: Node) -> Runs:
+        """Take a node's snapshot away; its positions belong to the caller."""
+        assert node.snapshot is not None, "no snapshot to take"
+        assert not node.snapshot.locks, "a snapshot that a request has yet to load"
+        runs, node.snapshot = node.snapshot.runs, None
+        self._num_snapshots -= 1
+        self._num_snapshot_positions -= count(runs)
+        return runs
+
+    def give_up(self, leaf: Node, num: int) -> Runs:
+        """Cut the last `num` tokens (or all) off an unlocked leaf without a snapshot; the caller gets the positions."""
+        assert not leaf.children, "only leaves lose tokens"
+        assert not leaf.locks, "a locked node"
+        assert leaf.snapshot is None, "a snapshot goes before its tokens"
+        kept, runs = cut(leaf.runs, max(0, len(leaf.tokens) - num))
+        leaf.end -= count(runs)
+        if kept:
+            leaf.tokens, leaf.runs = leaf.tokens[: count(kept)], kept
+        else:
+            assert leaf.parent is not None
+            del leaf.parent.children[leaf.tokens[0]]
+        self._num_tokens -= count(runs)
+        return runs
 
     def nodes(self) -> Iterator[Node]:
         """Every node but the root."""
@@ -140,10 +218,14 @@ class RadixTree:
             assert node.parent is not None, "a node without a parent"
             assert node.parent.children[node.tokens[0]] is node, "a node its parent does not know"
             assert node.locks >= max((c.locks for c in node.children.values()), default=0), "lock not on the path"
-            owned = {p for start, stop in node.runs for p in range(start, stop)}
-            assert not owned & seen, "a position with two owners"
-            seen |= owned
-        assert len(seen) == self._num_tokens, "token count is off"
+            assert node.end == node.parent.end + len(node.tokens), "a node that is not where it thinks"
+            assert node.snapshot is None or node.snapshot.locks >= 0, "a snapshot unlocked too often"
+            for runs in (node.runs, node.snapshot.runs if node.snapshot is not None else ()):
+                owned = {p for start, stop in runs for p in range(start, stop)}
+                assert not owned & seen, "a position with two owners"
+                seen |= owned
+        assert len(seen) == self._num_tokens + self._num_snapshot_positions, "position count is off"
+        assert sum(n.snapshot is not None for n in self.nodes()) == self._num_snapshots, "snapshot count is off"
         locked = sum(len(n.tokens) for n in self.nodes() if n.locks)
         assert locked == self._num_locked, "locked count is off"
 
@@ -163,37 +245,30 @@ class RadixTree:
         return Match(node=node, num_tokens=matched, runs=join(*runs))
 
     def _touch(self, node: Node) -> None:
-        self._clock += 1
-        node.last_used = self._clock
+        node.last_used = self.clock()
 
     def _split(self, node: Node, at: int) -> Node:
         """Put a new node with `node`'s first `at` tokens above it and return it; locks hold for both halves."""
         assert node.parent is not None
         head_runs, tail_runs = cut(node.runs, at)
         head = Node(node.tokens[:at], head_runs, node.parent)
-        head.locks, head.last_used = node.locks, node.last_used
+        head.locks, head.last_used = node.locks, node.last_used  # the snapshot and the pin stay with the tail
         node.parent.children[head.tokens[0]] = head
         node.tokens, node.runs, node.parent = node.tokens[at:], tail_runs, head
         head.children[node.tokens[0]] = node
         return head
 
-    def _give_up(self, leaf: Node, num: int) -> tuple[tuple[int, ...], Runs]:
-        path = tuple(token for node in reversed(list(_upwards(leaf))) for token in node.tokens)
-        kept, runs = cut(leaf.runs, max(0, len(leaf.tokens) - num))
-        if kept:
-            leaf.tokens, leaf.runs = leaf.tokens[: count(kept)], kept
-        else:
-            assert leaf.parent is not None
-            del leaf.parent.children[leaf.tokens[0]]
-        self._num_tokens -= count(runs)
-        return path, runs
 
-
-def _upwards(node: Node) -> Iterator[Node]:
+def upwards(node: Node) -> Iterator[Node]:
     """`node` and its ancestors, without the root."""
     while node.parent is not None:
         yield node
         node = node.parent
+
+
+def _counter() -> Callable[[], float]:
+    ticks = itertools.count(1)
+    return lambda: float(next(ticks))
 
 
 def _common(a: tuple[int, ...], b: tuple[int, ...], offset: int) -> int:

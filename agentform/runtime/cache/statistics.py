@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["CacheStatistics"]
+__all__ = ["CacheStatistics", "ConversationStatistics"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConversationStatistics:
+    """Counters of one conversation id since the engine started."""
+
+    requests: int = 0
+    lookup_tokens: int = 0
+    hit_tokens: int = 0
+    replayed_tokens: int = 0
+    misses: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,17 +28,33 @@ class CacheStatistics:
     """Prompt tokens looked up."""
     hit_tokens: int = 0
     """Prompt tokens found and reused."""
+    matched_tokens: int = 0
+    """Prompt tokens whose KV was found; more than `hit_tokens` where a recurrent state was missing."""
+    restored_tokens: int = 0
+    """Part of `hit_tokens` that came through a recurrent-state snapshot."""
+    replayed_tokens: int = 0
+    """Prompt tokens whose KV was there and which ran again to rebuild a recurrent state."""
     computed_tokens: int = 0
     """Tokens that went through the model: prompts, branches and completions."""
     misses: Mapping[str, int] = field(default_factory=dict[str, int])
     """Requests that were not fully cached, by reason."""
     evicted_tokens: int = 0
+    evicted_snapshots: int = 0
+    declined_snapshots: int = 0
+    """Snapshots that were not taken because there was no room for them."""
     resident_tokens: int = 0
     """Token positions held by the radix tree now."""
+    resident_snapshots: int = 0
+    snapshot_positions: int = 0
+    """Positions that one snapshot takes; 0 for a model without recurrent layers."""
     capacity_tokens: int = 0
+    """Positions that exist, for tokens and snapshots together."""
     live_tokens: int = 0
-    """Token positions held by running requests and not yet in the tree."""
+    """Positions held by running requests and not (yet) in the tree."""
+    position_bytes: int = 0
     budget_bytes: int = 0
+    conversations: Mapping[str, ConversationStatistics] = field(default_factory=dict[str, ConversationStatistics])
+    """By conversation id, those used last."""
 
     @property
     def hit_rate(self) -> float | None:

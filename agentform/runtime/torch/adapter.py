@@ -7,12 +7,17 @@
 - keyword arguments of the model's `forward` that it does not know reach the attention function; `agentform_step`
   travels that way. No cache object is given: the function itself stores the new keys and values.
 - `forward(logits_to_keep=)` takes an index tensor.
+- recurrent layers (gated delta, KDA, Mamba2, short convolution) are modules with a `layer_idx` and an `nn.Conv1d` of
+  their own. Their `forward(hidden_states, cache=)` is called once per sequence or batch of equal sequences, with
+  `LinearState` for the cache; `linear_state` names the methods that they call. This needs transformers 5.24.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import threading
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,18 +28,43 @@ from transformers.utils import logging
 
 from agentform.errors import EngineError
 from agentform.runtime.torch.kv_pool import LayerShape
+from agentform.runtime.torch.linear_state import LinearState, ShapeProbe
+from agentform.runtime.torch.linear_step import Layer
+from agentform.runtime.torch.snapshot_codec import StateShape
 
-__all__ = ["LayerAttention", "forward", "load_model", "prepare", "probe_layers"]
+__all__ = ["LayerWork", "Layers", "forward", "load_model", "prepare", "probe_layers"]
 
 _NAME = "agentform"
+_SUPPORTED_KINDS = frozenset(
+    ("full_attention", "attention", "linear_attention", "conv", "mamba", "hybrid", "moe", "mlp", "sparse", "dense")
+)
+_WITHOUT_STATE = ("moe", "mlp")
 
 
-class LayerAttention(Protocol):
-    """Does the attention of one layer; a `Step`, or the probe."""
+class LayerWork(Protocol):
+    """Does what layers cannot do on packed tokens alone; a `Step`, or the probe."""
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
         """See `Step.attend`."""
         ...
+
+    def recur(self, layer: int, compute: Layer, hidden: Tensor) -> Tensor:
+        """See `Step.recur`."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layers:
+    """What layers keep, by their index in the model; one layer may be in both."""
+
+    attention: Mapping[int, LayerShape]
+    recurrent: Mapping[int, StateShape]
+
+
+class _Current(threading.local):
+    """The step that this thread is in, for layers that the step does not reach through keyword arguments."""
+
+    step: LayerWork | None = None
 
 
 def load_model(folder: Path, *, dtype: torch.dtype, device: torch.device) -> PreTrainedModel:
@@ -51,7 +81,7 @@ def load_model(folder: Path, *, dtype: torch.dtype, device: torch.device) -> Pre
     except ValueError as error:
         raise EngineError(f"transformers cannot load {config.model_type!r} from {folder}: {error}") from error
     nn.Module.to(model, device)  # in place
-    return model.eval()
+    return prepare(model)
 
 
 def prepare(model: PreTrainedModel) -> PreTrainedModel:
@@ -60,55 +90,96 @@ def prepare(model: PreTrainedModel) -> PreTrainedModel:
     AttentionInterface.register(_NAME, _attention)
     if model.config._attn_implementation != _NAME:
         model.set_attn_implementation(_NAME)
+    if not hasattr(model, "agentform_current"):
+        current = _Current()
+        object.__setattr__(model, "agentform_current", current)
+        for module in model.modules():
+            if _is_recurrent(module):
+                _divert(module, current)
     return model.eval()
 
 
-def forward(
-    model: PreTrainedModel, attention: LayerAttention, input_ids: Tensor, position_ids: Tensor, rows: Tensor
-) -> Tensor:
+def forward(model: PreTrainedModel, step: LayerWork, input_ids: Tensor, position_ids: Tensor, rows: Tensor) -> Tensor:
     """Logits `[rows, vocabulary]` of the packed tokens that `rows` names.
 
     input_ids and position_ids `[1, tokens]`, rows `[n]`.
     """
-    output = model(
-        input_ids=input_ids,
-        position_ids=position_ids,
-        use_cache=False,
-        logits_to_keep=rows,
-        agentform_step=attention,
-    )
+    current: Any = model.agentform_current
+    current.step = step
+    try:
+        output = model(
+            input_ids=input_ids,
+            position_ids=position_ids,
+            use_cache=False,
+            logits_to_keep=rows,
+            agentform_step=step,
+        )
+    finally:
+        current.step = None
     return output.logits[0]
 
 
-def probe_layers(model: PreTrainedModel) -> tuple[LayerShape, ...]:
-    """What each attention layer stores per token, found by running two tokens through the model.
+def probe_layers(model: PreTrainedModel) -> Layers:
+    """What each layer keeps, per token or per sequence, found by running two tokens through the model.
 
-    Raises EngineError if not every layer is an attention layer that goes through agentform.
+    Raises EngineError if not every layer goes through agentform.
     """
     probe = _Probe()
     ids = torch.zeros(1, 2, dtype=torch.long, device=model.device)
     places = torch.arange(2, device=model.device)
     with torch.inference_mode():
         forward(model, probe, ids, places.unsqueeze(0), places[-1:])
-    expected = model.config.get_text_config().num_hidden_layers
-    if sorted(probe.layers) != list(range(expected)):
+    text = model.config.get_text_config()
+    kinds = getattr(text, "layer_types", None) or ("",) * text.num_hidden_layers
+    expected = {index for index, kind in enumerate(kinds) if kind not in _WITHOUT_STATE}
+    found = {*probe.attention, *probe.recurrent}
+    if found != expected:
         raise EngineError(
-            f"{model.config.model_type!r}: {len(probe.layers)} of {expected} layers are plain attention layers; "
-            "hybrid models are not supported yet"
+            f"{model.config.model_type!r}: {len(found)} of {len(expected)} layers are attention or recurrent layers "
+            "that agentform knows; this model is not supported yet"
         )
-    return tuple(probe.layers[index] for index in range(expected))
+    return Layers(attention=dict(sorted(probe.attention.items())), recurrent=dict(sorted(probe.recurrent.items())))
 
 
 class _Probe:
-    """Notes shapes instead of attending."""
+    """Notes shapes instead of attending; recurrent layers run as they are."""
 
     def __init__(self) -> None:
-        self.layers: dict[int, LayerShape] = {}
+        self.attention: dict[int, LayerShape] = {}
+        self.recurrent: dict[int, StateShape] = {}
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
         _, kv_heads, tokens, key_dim = key.shape
-        self.layers[layer] = LayerShape(num_kv_heads=kv_heads, key_dim=key_dim, value_dim=value.shape[-1])
+        self.attention[layer] = LayerShape(num_kv_heads=kv_heads, key_dim=key_dim, value_dim=value.shape[-1])
         return value.new_zeros(1, tokens, query.shape[1], value.shape[-1])
+
+    def recur(self, layer: int, compute: Layer, hidden: Tensor) -> Tensor:
+        probe = ShapeProbe()
+        out = compute(hidden, probe)
+        single = probe.follow_up()
+        compute(hidden[:, :1], single)
+        self.recurrent[layer] = probe.shape(is_written_in_place=not single.num_updates)
+        return out
+
+
+def _is_recurrent(module: nn.Module) -> bool:
+    return hasattr(module, "layer_idx") and any(isinstance(child, nn.Conv1d) for child in module.children())
+
+
+def _divert(module: nn.Module, current: _Current) -> None:
+    """Make a recurrent layer ask the current step to run it, which calls it back sequence by sequence."""
+    own = module.forward
+    layer: Any = module.layer_idx
+
+    def compute(hidden: Tensor, state: LinearState) -> Tensor:
+        return own(hidden, cache=state)
+
+    def forward(hidden_states: Tensor, *_: Any, **__: Any) -> Tensor:
+        if current.step is None:
+            raise EngineError(f"{type(module).__name__} was called outside agentform")
+        return current.step.recur(layer, compute, hidden_states)
+
+    module.forward = forward
 
 
 def _attention(
@@ -120,7 +191,7 @@ def _attention(
     scaling: float | None = None,
     dropout: float = 0.0,
     *,
-    agentform_step: LayerAttention | None = None,
+    agentform_step: LayerWork | None = None,
     **extras: Any,
 ) -> tuple[Tensor, None]:
     """The function that transformers calls per layer; see the module docstring."""
@@ -149,7 +220,7 @@ def _no_progress_bar() -> Generator[None]:
 def _refuse_unsupported(config: Any) -> None:
     """Raise EngineError for what can be seen from the configuration alone."""
     text = config.get_text_config()
-    kinds = {kind for kind in getattr(text, "layer_types", None) or () if kind != "full_attention"}
+    kinds = {kind for kind in getattr(text, "layer_types", None) or () if kind not in _SUPPORTED_KINDS}
     if kinds:
         raise EngineError(f"{config.model_type!r} has layers of kind {sorted(kinds)}, which are not supported yet")
     if getattr(text, "sliding_window", None) and getattr(text, "use_sliding_window", True):

@@ -1,4 +1,4 @@
-"""The embedded engine: any attention-only causal language model of transformers, on CPU or CUDA."""
+"""The embedded engine: any causal language model of transformers, attention-only or hybrid, on CPU or CUDA."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from typing import cast
 import anyio.to_thread
 import torch
 
-from agentform.errors import CacheBudgetExceeded, ContextOverflow, InvalidRequest
+from agentform.errors import CacheBudgetExceeded, ContextOverflow, EngineError, InvalidRequest
 from agentform.grammar.compile import CompiledGrammar, Compiler
 from agentform.grammar.spec import GrammarSpec
 from agentform.grammar.vocabulary import Vocabulary
+from agentform.runtime.cache.disk_index import DiskIndex
 from agentform.runtime.cache.prefix_cache import PrefixCache
 from agentform.runtime.cache.statistics import CacheStatistics
 from agentform.runtime.engine import Chunk, GenerateRequest, ModelInfo, ScoreRequest, ScoreResult, Tokenizer
 from agentform.runtime.scoring_file import read_scoring
-from agentform.runtime.torch.budget import default_budget_bytes
+from agentform.runtime.torch.budget import MemoryPlan, default_budget_bytes
+from agentform.runtime.torch.disk_tier import DiskTier
 from agentform.runtime.torch.generate_job import GenerateJob
 from agentform.runtime.torch.job import Job
 from agentform.runtime.torch.loaded_model import LoadedModel, load
@@ -29,9 +31,13 @@ from agentform.runtime.torch.model_runner import ModelRunner
 from agentform.runtime.torch.sampling import Sampler
 from agentform.runtime.torch.scheduler import Scheduler
 from agentform.runtime.torch.score_job import ScoreJob
+from agentform.runtime.torch.snapshot_codec import SnapshotCodec
 from agentform.runtime.torch.worker import Worker
 
 __all__ = ["TorchEngine"]
+
+_MOST_BRANCH_STATES = 32
+"""Branch tokens of one score in one step, for models with recurrent layers: each has a state while a layer runs."""
 
 
 class TorchEngine:
@@ -49,6 +55,11 @@ class TorchEngine:
         device: torch.device | str | None = None,
         kv_budget_bytes: int | None = None,
         max_batch_tokens: int = 512,
+        num_slots: int = 8,
+        codec: SnapshotCodec | None = None,
+        reuse_prefixes: bool = True,
+        cache_dir: Path | str | None = None,
+        disk_limit_bytes: int = 8 << 30,
         num_threads: int | None = None,
     ) -> None:
         """Load a model folder, or take a loaded model (then `name`, `dtype` and `device` are its own).
@@ -56,6 +67,11 @@ class TorchEngine:
         `name` is what `info` shows, by default the folder's. `dtype` is by default bfloat16 where the device
         computes in it, else float32; `device` CUDA where there is one, else the CPU.
         `kv_budget_bytes` is by default 1 GiB, or a quarter of the free memory if that is less.
+        It covers the KV, and for models with recurrent layers their `num_slots` live states, their snapshots (written
+        by `codec`, exactly by default) and copies of states while a layer runs.
+        With `cache_dir` ends of turns are kept there, up to `disk_limit_bytes`, and outlive the engine; several
+        engines and processes may share a folder.
+        Without `reuse_prefixes` every request starts from nothing: what the cache is measured against.
         `max_batch_tokens` bounds the prompt and branch tokens of one step.
         Raises EngineError (CacheBudgetExceeded, WeightsCorrupt, ...) if the model cannot be served.
         """
@@ -65,7 +81,10 @@ class TorchEngine:
         if max_batch_tokens < 1:
             raise InvalidRequest("max_batch_tokens must be at least 1")
         budget = default_budget_bytes(model.model.device) if kv_budget_bytes is None else kv_budget_bytes
-        runner = ModelRunner(model.model, kv_budget_bytes=budget)
+        branches = min(max_batch_tokens, _MOST_BRANCH_STATES)
+        runner = ModelRunner(
+            model.model, kv_budget_bytes=budget, num_slots=num_slots, num_branches=branches, codec=codec
+        )
         config = model.model.config.get_text_config()
         self._tokenizer = model.tokenizer
         self._info = ModelInfo(
@@ -76,10 +95,24 @@ class TorchEngine:
             scoring=read_scoring(model.digest),
         )
         self._device = runner.device
-        self._max_batch_tokens = max_batch_tokens
+        self._max_tree_tokens = branches if runner.is_recurrent else max_batch_tokens
         self._compiler: Compiler | None = None
-        self._cache = PrefixCache(runner.num_positions, budget_bytes=budget)
-        scheduler = Scheduler(self._cache, runner.compute, max_batch_tokens=max_batch_tokens)
+        self._plan = runner.plan
+        self._cache = PrefixCache(
+            runner.plan.num_positions,
+            budget_bytes=budget,
+            position_bytes=runner.plan.position_bytes,
+            snapshot_positions=runner.plan.snapshot_positions,
+            num_slots=runner.plan.num_slots,
+            reuse=reuse_prefixes,
+        )
+        scheduler = Scheduler(
+            self._cache,
+            runner.compute,
+            max_batch_tokens=max_batch_tokens,
+            save_state=runner.save_state,
+            disk=self._disk_tier(runner, Path(cache_dir), disk_limit_bytes) if cache_dir is not None else None,
+        )
         self._worker = Worker(scheduler, prepare_thread=lambda: _use_threads(num_threads))
         self._finalizer = weakref.finalize(self, self._worker.close)
 
@@ -119,7 +152,7 @@ class TorchEngine:
             request,
             mailbox=mailbox,
             deadline=_deadline(started, request.deadline_s),
-            max_tree_tokens=self._max_batch_tokens,
+            max_tree_tokens=self._max_tree_tokens,
         )
         self._submit(job)
         try:
@@ -130,6 +163,11 @@ class TorchEngine:
     def statistics(self) -> CacheStatistics:
         """A snapshot of the prefix cache's counters."""
         return self._cache.statistics()
+
+    @property
+    def memory_plan(self) -> MemoryPlan:
+        """How the budget was divided at the start."""
+        return self._plan
 
     def integrity(self) -> None:
         """Assert that every KV position has exactly one owner; for tests and debugging."""
@@ -154,6 +192,15 @@ class TorchEngine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+    def _disk_tier(self, runner: ModelRunner, folder: Path, limit_bytes: int) -> DiskTier:
+        """Raises EngineError if the folder cannot be used."""
+        guard = f"{self._info.digest}/{runner.codec_name}/{runner.dtype}/{runner.plan.position_bytes}"
+        try:
+            index = DiskIndex(folder, guard=guard, whole=runner.is_recurrent, limit_bytes=limit_bytes)
+        except OSError as error:
+            raise EngineError(f"the cache folder {folder} cannot be used: {error}") from error
+        return DiskTier(index, self._cache, runner, guard=guard)
 
     def _generate_job(
         self,

@@ -12,7 +12,7 @@ from agentform.runtime.engine import Chunk, FinishReason, GenerateRequest
 from agentform.runtime.torch.job import Job
 from agentform.runtime.torch.mailbox import Mailbox
 from agentform.runtime.torch.sampling import Sampler
-from agentform.runtime.torch.step import Segment
+from agentform.runtime.torch.segment import Segment
 from agentform.runtime.torch.text_stream import TextStream
 
 __all__ = ["GenerateJob"]
@@ -44,7 +44,14 @@ class GenerateJob(Job):
         context_tokens: int,
     ) -> None:
         """Raises GrammarError if the grammar fails at its start. The job may be done already."""
-        super().__init__(request.prompt_ids, mailbox=mailbox, deadline=deadline, usable=0)
+        super().__init__(
+            request.prompt_ids,
+            mailbox=mailbox,
+            deadline=deadline,
+            usable=0,
+            conversation=request.conversation,
+            boundaries=request.boundaries,
+        )
         self._sampler = sampler
         self._matcher = matcher
         self._token_bytes = token_bytes
@@ -55,7 +62,7 @@ class GenerateJob(Job):
         self._stream = TextStream(request.stop)
         self._num_sampled = 0
         self._follow_grammar()
-        self._usable = len(self.ids) - 1
+        self.usable = len(self.ids) - 1
 
     @property
     def extra_tokens(self) -> int:
@@ -67,21 +74,14 @@ class GenerateJob(Job):
         return self.num_computed >= self.num_prompt
 
     def next_segment(self, budget: int, *, whole: bool) -> Segment | None:
-        before = self.num_computed
-        tokens = tuple(self.ids[before : before + budget])
-        if not tokens:
+        num = min(budget, len(self.ids) - self.num_computed)
+        if num <= 0:
             return None
-        self.cache.grow(self.lease, len(tokens))
-        is_last = before + len(tokens) == len(self.ids)
-        return Segment(
-            token_ids=tokens,
-            num_before=before,
-            runs=self.lease.runs,
-            rows=(len(tokens) - 1,) if is_last else (),
-        )
+        is_last = self.num_computed + num == len(self.ids)
+        return self._continue(num, rows=(num - 1,) if is_last else ())
 
     def advance(self, segment: Segment, logits: Tensor) -> None:
-        self._count_computed(len(segment.token_ids))
+        self._advance(segment)
         if segment.num_before < self.num_prompt:
             self._keep()  # a request with the same prompt need not wait for this completion
         if not segment.rows:
@@ -153,6 +153,10 @@ class GenerateJob(Job):
     def _close(self, finish: FinishReason, text: str = "", token_ids: tuple[int, ...] = ()) -> None:
         if self.done:
             raise EngineError("a completion ended twice")
+        self.ended_turn = True
+        if self._lease is not None:
+            self._keep()
+            self._save_end()
         self._finish(
             Chunk(
                 text=text + self._stream.flush(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
@@ -10,9 +11,10 @@ from torch import Tensor
 from agentform.errors import AgentformError, EngineError
 from agentform.messages import Usage
 from agentform.runtime.cache.prefix_cache import Lease, PrefixCache
-from agentform.runtime.cache.runs import count
+from agentform.runtime.cache.runs import Runs, count, cut
+from agentform.runtime.cache.snapshot_points import SnapshotPoints
 from agentform.runtime.torch.mailbox import Mailbox
-from agentform.runtime.torch.step import Segment
+from agentform.runtime.torch.segment import Segment
 
 __all__ = ["Job"]
 
@@ -26,18 +28,37 @@ class Job(ABC):
     """
 
     def __init__(
-        self, prompt_ids: tuple[int, ...], *, mailbox: Mailbox[Any], deadline: float | None, usable: int
+        self,
+        prompt_ids: tuple[int, ...],
+        *,
+        mailbox: Mailbox[Any],
+        deadline: float | None,
+        usable: int,
+        conversation: str | None = None,
+        boundaries: tuple[int, ...] = (),
     ) -> None:
-        """`deadline` is on the monotonic clock; `usable` prompt tokens may be taken from the cache."""
+        """`deadline` is on the monotonic clock; `usable` prompt tokens may be taken from the cache.
+
+        `boundaries` are numbers of prompt tokens behind which a snapshot is worth having.
+        """
         self.ids = list(prompt_ids)
         self.num_prompt = len(prompt_ids)
         self.deadline = deadline
         self.done = False
-        self._usable = usable
+        self.ended_turn = False  # whether the conversation is expected back where this request ended
+        self.usable = usable
+        self.was_fetched = False  # whether disk was asked for the prompt
+        self.conversation = conversation
+        self._boundaries = boundaries
         self._mailbox = mailbox
         self._cache: PrefixCache | None = None
         self._lease: Lease | None = None
+        self._save_state: Callable[[int, Runs], None] | None = None
         self._computed = 0
+        self._position = 0
+        self._stored = 0  # tokens of `ids` whose KV exists; more than `_position` where a state is being rebuilt
+        self._load: Runs | None = None  # what the slot is to start from at the next segment
+        self._points = SnapshotPoints()
 
     @property
     @abstractmethod
@@ -64,13 +85,27 @@ class Job(ABC):
         """Whether the next segment is the continuation of a completion, which no prefill may delay."""
         return False
 
-    def admit(self, cache: PrefixCache) -> bool:
-        """Take a lease; false if other requests hold too much for now."""
-        lease = cache.open(self.ids, usable=self._usable, extra=self.extra_tokens)
+    def admit(self, cache: PrefixCache, save_state: Callable[[int, Runs], None]) -> bool:
+        """Take a lease; false if other requests hold too much for now. `save_state` copies a slot to a snapshot."""
+        lease = cache.open(self.ids, usable=self.usable, extra=self.extra_tokens, conversation=self.conversation)
         if lease is None:
             return False
-        self._cache, self._lease = cache, lease
+        self._cache, self._lease, self._save_state = cache, lease, save_state
+        self._position, self._stored = lease.start, lease.num_matched
+        if cache.is_recurrent:
+            snapshot = lease.source.snapshot if lease.source is not None else None
+            self._load = snapshot.runs if snapshot is not None else ()
+            self._points = SnapshotPoints.of(lease, self.num_prompt, self._boundaries)
         return True
+
+    def rewind(self) -> None:
+        """A step failed and left the recurrent state undefined: go through the sequence again from its start."""
+        if self.done:
+            return
+        self.cache.loaded(self.lease)
+        self.cache.drop_pending(self.lease)
+        self.cache.shrink(self.lease, self._stored)
+        self._position, self._load = 0, ()
 
     def fail(self, error: BaseException) -> None:
         """End with an error; one that is not agentform's own is wrapped."""
@@ -89,12 +124,13 @@ class Job(ABC):
         """End without an answer; what was computed stays in the cache."""
         if not self.done:
             self._keep()
+            self._save_end()
             self._end()
 
     @property
     def num_computed(self) -> int:
-        """Tokens of `ids` whose KV exists."""
-        return count(self.lease.runs)
+        """Tokens of `ids` that are computed: their KV exists and the recurrent state is behind the last of them."""
+        return self._position
 
     @property
     def lease(self) -> Lease:
@@ -108,6 +144,53 @@ class Job(ABC):
         assert self._cache is not None, "the job was not admitted"
         return self._cache
 
+    def _continue(self, num: int, *, rows: tuple[int, ...] = ()) -> Segment:
+        """A segment of the next `num` of `ids`; takes the positions that it needs."""
+        start, stop = self._position, self._position + num
+        known = count(self.lease.runs)
+        if stop > known:
+            self.cache.grow(self.lease, stop - known)
+        return Segment(
+            token_ids=tuple(self.ids[start:stop]),
+            num_before=start,
+            runs=cut(self.lease.runs, stop)[0],
+            rows=rows,
+            num_stored=max(0, min(self._stored, stop) - start),
+            slot=self.lease.slot,
+            load=self._load,
+            saves=self._saves(start, stop),
+        )
+
+    def _saves(self, start: int, stop: int) -> tuple[tuple[int, Runs], ...]:
+        """Snapshots to take in `(start, stop]`, where there is room for them."""
+        rooms = [(point, self.cache.snapshot_room(self.lease, point)) for point in self._points.take(start, stop)]
+        return tuple((point - start, runs) for point, runs in rooms if runs is not None)
+
+    def _advance(self, segment: Segment) -> None:
+        """The segment was computed: move on, and give the tree the snapshots that were taken."""
+        self._count_computed(len(segment.token_ids))
+        self._position += segment.num_chain
+        self._stored = max(self._stored, self._position)
+        if self._load is not None:
+            self._load = None
+            self.cache.loaded(self.lease)
+        if segment.saves:
+            self._keep()
+        for at, _ in segment.saves:
+            self.cache.attach(self.lease, self.ids[: segment.num_before + at])
+
+    def _save_end(self) -> None:
+        """Take a snapshot of the live state where the sequence stands, if it is worth one and there is room."""
+        lease = self._lease
+        if lease is None or lease.slot is None or self._save_state is None or self._load is not None:
+            return
+        if not self._points.is_worth(self._position):
+            return
+        runs = self.cache.snapshot_room(lease, self._position)
+        if runs is not None:
+            self._save_state(lease.slot, runs)
+            self.cache.attach(lease, self.ids[: self._position])
+
     def _finish(self, answer: Any) -> None:
         """Keep what was computed, give everything back, answer."""
         self._keep()
@@ -117,12 +200,12 @@ class Job(ABC):
     def _keep(self) -> None:
         """Move the computed part of `ids` into the tree; the lease stays open."""
         if self._lease is not None and self._cache is not None and self._lease.own:
-            self._cache.commit(self._lease, self.ids[: self.num_computed])
+            self._cache.commit(self._lease, self.ids[: count(self._lease.runs)])
 
     def _end(self) -> None:
         self.done = True
         if self._lease is not None and self._cache is not None:
-            self._cache.close(self._lease)
+            self._cache.close(self._lease, ends_turn=self.ended_turn)
 
     def _count_computed(self, num: int) -> None:
         self._computed += num
@@ -132,7 +215,9 @@ class Job(ABC):
         lease = self._lease
         return Usage(
             prompt_tokens=self.num_prompt,
-            cached_tokens=min(lease.num_cached, self.num_prompt) if lease else 0,
+            cached_tokens=min(lease.start, self.num_prompt) if lease else 0,
+            restored_tokens=min(lease.start, self.num_prompt) if lease and self.cache.is_recurrent else 0,
+            replayed_tokens=lease.num_matched - lease.start if lease else 0,
             computed_tokens=self._computed,
             completion_tokens=completion_tokens,
             miss=lease.miss if lease else None,

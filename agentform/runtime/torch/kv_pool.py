@@ -1,7 +1,8 @@
-"""The tensors that hold the KV of every cached and running token."""
+"""The tensors that hold the KV of every cached and running token, and the bytes of snapshots beside it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -9,7 +10,10 @@ from torch import Tensor
 
 from agentform.runtime.cache.runs import Runs
 
-__all__ = ["KVPool", "LayerShape", "bytes_per_position"]
+__all__ = ["BARE_POSITION_BYTES", "KVPool", "LayerShape", "bytes_per_position"]
+
+BARE_POSITION_BYTES = 256
+"""Bytes of a position of a model without attention: what a token costs to remember, and room for snapshots."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,25 +25,32 @@ class LayerShape:
     value_dim: int
 
 
-def bytes_per_position(layers: tuple[LayerShape, ...], dtype: torch.dtype) -> int:
+def bytes_per_position(layers: Mapping[int, LayerShape], dtype: torch.dtype) -> int:
     """Bytes that one token's KV takes over all layers."""
-    return sum(s.num_kv_heads * (s.key_dim + s.value_dim) for s in layers) * dtype.itemsize
+    stored = sum(s.num_kv_heads * (s.key_dim + s.value_dim) for s in layers.values()) * dtype.itemsize
+    return stored or BARE_POSITION_BYTES
 
 
 class KVPool:
     """Per layer, keys `[kv_heads, positions, key_dim]` and values `[kv_heads, positions, value_dim]`.
 
     Who owns which position is the prefix cache's business; a position is written before it is first read.
+    A snapshot is bytes that fill its runs one after the other, and in each run the rows of every head of every
+    tensor, keys before values: all of a position's bytes are used.
     """
 
     def __init__(
-        self, layers: tuple[LayerShape, ...], num_positions: int, *, dtype: torch.dtype, device: torch.device
+        self, layers: Mapping[int, LayerShape], num_positions: int, *, dtype: torch.dtype, device: torch.device
     ) -> None:
-        def rows(heads: int, dim: int) -> Tensor:
+        """`layers` by their index in the model."""
+
+        def rows(heads: int, dim: int, dtype: torch.dtype = dtype) -> Tensor:
             return torch.empty(heads, num_positions, dim, dtype=dtype, device=device)
 
-        self._keys = [rows(s.num_kv_heads, s.key_dim) for s in layers]
-        self._values = [rows(s.num_kv_heads, s.value_dim) for s in layers]
+        self._keys = {layer: rows(s.num_kv_heads, s.key_dim) for layer, s in layers.items()}
+        self._values = {layer: rows(s.num_kv_heads, s.value_dim) for layer, s in layers.items()}
+        stored = [*self._keys.values(), *self._values.values()]
+        self._stored = stored or [rows(1, BARE_POSITION_BYTES, torch.uint8)]
 
     def write(self, layer: int, key: Tensor, value: Tensor, slots: slice | Tensor) -> None:
         """Store new tokens, `[kv_heads, tokens, dim]` each, at `slots` (one position per token)."""
@@ -60,3 +71,49 @@ class KVPool:
             torch.cat([keys[:, start:stop] for start, stop in runs], dim=1),
             torch.cat([values[:, start:stop] for start, stop in runs], dim=1),
         )
+
+    def export(self, runs: Runs) -> Tensor:
+        """KV at `runs` in an order that does not depend on how they are cut, uint8 `[count(runs) * bytes]`."""
+        parts = [torch.cat([t[:, start:stop] for start, stop in runs], dim=1) for t in self._stored]
+        return torch.cat([part.reshape(-1).view(torch.uint8) for part in parts]).cpu()
+
+    def adopt(self, runs: Runs, data: Tensor, num: int, *, skip: int) -> None:
+        """Write tokens of what `export` gave for `num` tokens, those from `skip` on, to `runs` until they are full."""
+        done = 0
+        for tensor in self._stored:
+            heads, _, dim = tensor.shape
+            size = heads * num * dim * tensor.itemsize
+            rows = data[done : done + size].clone().view(tensor.dtype).view(heads, num, dim).to(tensor.device)
+            done += size
+            at = skip
+            for start, stop in runs:
+                tensor[:, start:stop] = rows[:, at : at + stop - start]
+                at += stop - start
+
+    def write_bytes(self, runs: Runs, offset: int, data: Tensor) -> None:
+        """Put `data`, uint8 `[n]`, at `[offset, offset + n)` of the bytes of `runs`."""
+        done = 0
+        for piece in self._pieces(runs, offset, len(data)):
+            piece.copy_(data[done : done + len(piece)])
+            done += len(piece)
+        assert done == len(data), "bytes beyond the end of the positions"
+
+    def read_bytes(self, runs: Runs, offset: int, num: int) -> Tensor:
+        """A copy of bytes `[offset, offset + num)` of `runs`, uint8 `[num]`."""
+        return torch.cat(list(self._pieces(runs, offset, num)))
+
+    def _pieces(self, runs: Runs, offset: int, num: int) -> Iterator[Tensor]:
+        """Views, uint8 `[m]` each, that together are bytes `[offset, offset + num)` of `runs`."""
+        for start, stop in runs:
+            for tensor in self._stored:
+                size = (stop - start) * tensor.shape[2] * tensor.itemsize
+                for head in range(tensor.shape[0]):
+                    if not num:
+                        return
+                    if offset < size:
+                        taken = min(num, size - offset)
+                        flat = tensor[head, start:stop].view(-1).view(torch.uint8)
+                        yield flat[offset : offset + taken]
+                        num -= taken
+                        offset += taken
+                    offset -= min(offset, size)

@@ -1,4 +1,4 @@
-"""Runs model steps over the KV pool."""
+"""Runs model steps over the pools of KV and of recurrent states."""
 
 from __future__ import annotations
 
@@ -8,30 +8,101 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from agentform.runtime.cache.runs import Runs
 from agentform.runtime.torch.adapter import forward, prepare, probe_layers
-from agentform.runtime.torch.budget import positions_in
+from agentform.runtime.torch.budget import plan_memory
 from agentform.runtime.torch.kv_pool import KVPool
-from agentform.runtime.torch.step import Segment, Step
+from agentform.runtime.torch.segment import Segment
+from agentform.runtime.torch.snapshot_codec import ExactCodec, SnapshotCodec
+from agentform.runtime.torch.state_pool import StatePool
+from agentform.runtime.torch.step import Step
 
 __all__ = ["ModelRunner"]
 
 
 class ModelRunner:
-    """A prepared model and the pool its attention reads; used by one thread."""
+    """A prepared model, the pool its attention reads and the states of its recurrent layers; used by one thread."""
 
-    def __init__(self, model: PreTrainedModel, *, kv_budget_bytes: int) -> None:
-        """Raises EngineError for a model that cannot be served, CacheBudgetExceeded for too small a budget."""
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        *,
+        kv_budget_bytes: int,
+        num_slots: int = 8,
+        num_branches: int = 32,
+        codec: SnapshotCodec | None = None,
+    ) -> None:
+        """`num_slots` and `num_branches` count for models with recurrent layers: sequences that run at a time, and
+        branch tokens of one score in one step. `codec` writes their snapshots, by default exactly.
+
+        Raises EngineError for a model that cannot be served, CacheBudgetExceeded for too small a budget.
+        """
         self._model = prepare(model)
         self.device = model.device
         self.dtype = model.dtype
+        codec = codec or ExactCodec()
         layers = probe_layers(model)
-        self.num_positions = positions_in(kv_budget_bytes, layers, self.dtype)
+        self.is_recurrent = bool(layers.recurrent)
+        self.codec_name = codec.name
+        self.plan = plan_memory(
+            kv_budget_bytes,
+            layers,
+            dtype=self.dtype,
+            codec=codec,
+            num_slots=num_slots,
+            num_branches=num_branches,
+        )
         with torch.inference_mode():
-            self._pool = KVPool(layers, self.num_positions, dtype=self.dtype, device=self.device)
+            self._pool = KVPool(layers.attention, self.plan.num_positions, dtype=self.dtype, device=self.device)
+            self._states = (
+                StatePool(layers.recurrent, num_slots, codec=codec, kv=self._pool, device=self.device)
+                if layers.recurrent
+                else None
+            )
 
     def compute(self, segments: Sequence[Segment]) -> Sequence[Tensor]:
-        """One step; per segment the logits `[rows, vocabulary]`. Writes the segments' KV."""
+        """One step; per segment the logits `[rows, vocabulary]`. Writes the segments' KV, moves their states on.
+
+        After an error the states of all segments are undefined; what was saved before is not.
+        """
         with torch.inference_mode():
-            step = Step(segments, self._pool, dtype=self.dtype, device=self.device)
+            self._load(segments)
+            step = Step(segments, self._pool, self._states, dtype=self.dtype, device=self.device)
             logits = forward(self._model, step, step.input_ids, step.position_ids, step.rows)
             return logits.split([len(segment.rows) for segment in segments])
+
+    def save_state(self, slot: int, runs: Runs) -> None:
+        """Copy the live state of a slot into a snapshot."""
+        assert self._states is not None, "a model without recurrent layers"
+        with torch.inference_mode():
+            self._states.save(slot, runs)
+
+    def export(self, runs: Runs, snapshot: Runs) -> tuple[bytes, bytes]:
+        """KV at `runs` and the snapshot at `snapshot` (none for `()`), to be kept elsewhere."""
+        with torch.inference_mode():
+            state = self._pool.read_bytes(snapshot, 0, self._snapshot_bytes).cpu() if snapshot else None
+            return self._pool.export(runs).numpy().tobytes(), b"" if state is None else state.numpy().tobytes()
+
+    def adopt(self, runs: Runs, kv: bytes, num: int, *, skip: int, snapshot: Runs, state: bytes) -> None:
+        """Write what `export` gave for `num` tokens, from `skip` on, to `runs`, and its snapshot to `snapshot`."""
+        with torch.inference_mode():
+            if runs:
+                self._pool.adopt(runs, torch.frombuffer(bytearray(kv), dtype=torch.uint8), num, skip=skip)
+            if snapshot:
+                self._states_bytes(snapshot, state)
+
+    def _states_bytes(self, snapshot: Runs, state: bytes) -> None:
+        self._pool.write_bytes(snapshot, 0, torch.frombuffer(bytearray(state), dtype=torch.uint8).to(self.device))
+
+    @property
+    def _snapshot_bytes(self) -> int:
+        return self._states.snapshot_bytes if self._states is not None else 0
+
+    def _load(self, segments: Sequence[Segment]) -> None:
+        for segment in segments:
+            if segment.load is None or segment.slot is None or self._states is None:
+                continue
+            if segment.load:
+                self._states.load(segment.slot, segment.load)
+            else:
+                self._states.clear(segment.slot)

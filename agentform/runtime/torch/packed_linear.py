@@ -23,6 +23,11 @@ class PackedLinear(nn.Module):
         self._packed = _pack(linear.weight.detach())
         self._bias = None if linear.bias is None else linear.bias.detach()
 
+    @property
+    def weight(self) -> Tensor:
+        """For its dtype and device, which some models ask; its elements are in no order to compute with."""
+        return self._packed
+
     def forward(self, inputs: Tensor) -> Tensor:
         """`[..., in_features]` to `[..., out_features]`."""
         return _multiply(inputs, self._packed, self._bias)

@@ -10,16 +10,24 @@ from collections.abc import Callable, Sequence
 from torch import Tensor
 
 from agentform.runtime.cache.prefix_cache import PrefixCache
+from agentform.runtime.cache.runs import Runs
+from agentform.runtime.torch.disk_tier import DiskTier
 from agentform.runtime.torch.job import Job
 from agentform.runtime.torch.score_job import ScoreJob
-from agentform.runtime.torch.step import Segment
+from agentform.runtime.torch.segment import Segment
 
-__all__ = ["Compute", "Scheduler"]
+__all__ = ["Compute", "SaveState", "Scheduler"]
 
 Compute = Callable[[Sequence[Segment]], Sequence[Tensor]]
 """Runs one step; returns per segment the logits of its rows, `[rows, vocabulary]`."""
 
+SaveState = Callable[[int, Runs], None]
+
 _Planned = list[tuple[Job, Segment]]
+
+
+def _no_state(slot: int, runs: Runs) -> None:
+    raise AssertionError("a model without recurrent layers has no state to save")
 
 
 class Scheduler:
@@ -29,12 +37,25 @@ class Scheduler:
     branches.
     """
 
-    def __init__(self, cache: PrefixCache, compute: Compute, *, max_batch_tokens: int) -> None:
+    def __init__(
+        self,
+        cache: PrefixCache,
+        compute: Compute,
+        *,
+        max_batch_tokens: int,
+        save_state: SaveState = _no_state,
+        disk: DiskTier | None = None,
+    ) -> None:
+        """`save_state` copies the live recurrent state of a slot into positions of a snapshot."""
+        self._disk = disk
         self._cache = cache
         self._compute = compute
+        self._save_state = save_state
         self._max_batch_tokens = max_batch_tokens
         self._queue: deque[Job] = deque()
         self._running: list[Job] = []
+        # Jobs of a step that failed and where they were; they run one at a time until they are past that.
+        self._suspects: deque[tuple[Job, int]] = deque()
 
     @property
     def has_work(self) -> bool:
@@ -49,6 +70,10 @@ class Scheduler:
         """Drop a request wherever it is; harmless when it is done."""
         job.cancel()
         self._drop_done()
+
+    def run_idle(self) -> bool:
+        """Do a piece of work that can wait; false if there is none."""
+        return self._disk is not None and self._disk.write_one()
 
     def run_once(self) -> None:
         """Admit, expire, and run one step."""
@@ -75,15 +100,24 @@ class Scheduler:
         self._drop_done()
 
     def _admit(self) -> None:
-        while self._queue and self._queue[0].admit(self._cache):
+        while self._queue:
+            self._fetch(self._queue[0])
+            if not self._queue[0].admit(self._cache, self._save_state):
+                return
             job = self._queue.popleft()
             if not (isinstance(job, ScoreJob) and job.admit_trivial()):
                 self._running.append(job)
 
+    def _fetch(self, job: Job) -> None:
+        """Once per job: what disk has of its prompt."""
+        if self._disk is not None and not job.was_fetched:
+            job.was_fetched = True
+            self._disk.fetch(tuple(job.ids), job.usable)
+
     def _plan(self) -> _Planned:
         planned: _Planned = []
         budget = self._max_batch_tokens
-        for job in self._running:
+        for job in self._next_suspect() or self._running:
             decoding = job.is_decoding
             room = self._max_batch_tokens if decoding else budget
             segment = self._ask(job, room, whole=room == self._max_batch_tokens) if room else None
@@ -93,6 +127,14 @@ class Scheduler:
             if not decoding:
                 budget = max(0, budget - len(segment.token_ids))
         return planned
+
+    def _next_suspect(self) -> list[Job]:
+        while self._suspects:
+            job, failed_at = self._suspects[0]
+            if not job.done and job.num_computed <= failed_at:
+                return [job]
+            self._suspects.popleft()
+        return []
 
     def _ask(self, job: Job, room: int, *, whole: bool) -> Segment | None:
         try:
@@ -114,13 +156,25 @@ class Scheduler:
                 job.fail(error)
 
     def _run_apart(self, planned: _Planned, error: Exception) -> None:
-        """A step failed: find out whose fault it is. Computing a segment again writes the same KV again."""
+        """A step failed: find out whose fault it is. Computing a segment again writes the same KV again.
+
+        A recurrent state cannot be computed again from where it was left: its sequence runs from the start.
+        """
         if len(planned) == 1:
             planned[0][0].fail(error)
+            return
+        if self._cache.is_recurrent:
+            for job, _ in planned:
+                self._suspects.append((job, job.num_computed))
+                job.rewind()
             return
         for each in planned:
             self._run([each])
 
     def _drop_done(self) -> None:
+        if self._disk is not None:
+            for job in self._running:
+                if job.ended_turn:
+                    self._disk.turn_ended(tuple(job.ids[: job.num_computed]), job.conversation)
         self._running = [job for job in self._running if not job.done]
         self._queue = deque(job for job in self._queue if not job.done)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from torch import Tensor
 
 from agentform.errors import DeadlineExceeded
@@ -9,7 +11,7 @@ from agentform.runtime.cache.runs import Runs, join
 from agentform.runtime.engine import ScoreRequest, ScoreResult
 from agentform.runtime.torch.job import Job
 from agentform.runtime.torch.mailbox import Mailbox
-from agentform.runtime.torch.step import Segment
+from agentform.runtime.torch.segment import Segment
 from agentform.runtime.torch.token_tree import TokenTree, pack
 
 __all__ = ["ScoreJob"]
@@ -36,7 +38,14 @@ class ScoreJob(Job):
         self._reads_prompt = any(not branch.path for branch in request.branches)
         # The last prompt token is computed again where its own logits are asked for.
         usable = len(request.prompt_ids) - self._reads_prompt
-        super().__init__(request.prompt_ids, mailbox=mailbox, deadline=deadline, usable=usable)
+        super().__init__(
+            request.prompt_ids,
+            mailbox=mailbox,
+            deadline=deadline,
+            usable=usable,
+            conversation=request.conversation,
+            boundaries=request.boundaries,
+        )
         self._trees = pack([branch.path for branch in request.branches], max_tree_tokens)
         self._wanted: dict[tuple[int, ...], dict[int, float]] = {}
         for branch in request.branches:
@@ -49,18 +58,17 @@ class ScoreJob(Job):
         return max((len(tree.tokens) for tree in self._trees), default=0)
 
     def next_segment(self, budget: int, *, whole: bool) -> Segment | None:
-        before = self.num_computed
-        rest = tuple(self.ids[before : before + budget])
-        ends_prompt = before + len(rest) == self.num_prompt
+        rest = min(budget, self.num_prompt - self.num_computed)
+        ends_prompt = self.num_computed + rest == self.num_prompt
         tree = self._trees[0] if self._trees and ends_prompt else None
-        if tree is not None and len(tree.tokens) > budget - len(rest) and (rest or not whole):
+        if tree is not None and len(tree.tokens) > budget - rest and (rest or not whole):
             tree = None
         if not rest and tree is None:
             return None
-        return self._segment(before, rest, tree, ends_prompt)
+        return self._segment(rest, tree, ends_prompt)
 
     def advance(self, segment: Segment, logits: Tensor) -> None:
-        self._count_computed(len(segment.token_ids))
+        self._advance(segment)
         if self._scratch:
             self._return_scratch()
             self._trees.pop(0)
@@ -80,21 +88,25 @@ class ScoreJob(Job):
         self._finish(self._result())
         return True
 
-    def _segment(self, before: int, rest: tuple[int, ...], tree: TokenTree | None, ends_prompt: bool) -> Segment:
-        self.cache.grow(self.lease, len(rest))
+    def rewind(self) -> None:
+        if self._scratch:
+            self._return_scratch()
+        super().rewind()
+
+    def _segment(self, rest: int, tree: TokenTree | None, ends_prompt: bool) -> Segment:
         self._reading = [()] if rest and ends_prompt and self._reads_prompt else []
-        rows = [len(rest) - 1] if self._reading else []
+        chain = self._continue(rest, rows=(rest - 1,) if self._reading else ())
         if tree is None:
-            return Segment(token_ids=rest, num_before=before, runs=self.lease.runs, rows=tuple(rows))
+            return chain
         self._scratch = self.cache.borrow(self.lease, len(tree.tokens))
         self._reading += tree.ends
-        rows += [len(rest) + index for index in tree.ends.values()]
-        return Segment(
-            token_ids=(*rest, *tree.tokens),
-            num_before=before,
-            runs=join(self.lease.runs, self._scratch),
-            rows=tuple(rows),
-            parents=_parents(len(rest), tree),
+        return replace(
+            chain,
+            token_ids=(*chain.token_ids, *tree.tokens),
+            runs=join(chain.runs, self._scratch),
+            rows=(*chain.rows, *(rest + index for index in tree.ends.values())),
+            parents=_parents(rest, tree),
+            num_sequence=rest,
         )
 
     def _read(self, wanted: dict[int, float], row: Tensor) -> None:

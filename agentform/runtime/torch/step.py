@@ -6,50 +6,49 @@
     segments     prefill    decode  prompt rest + branches of a score
 
 A segment's tokens attend to the KV before them and among themselves causally, or, for branches, along a tree.
+Recurrent layers carry each segment's state from its slot, see `agentform.runtime.torch.linear_step`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from agentform.runtime.cache.runs import Runs, count, cut, join, positions
+from agentform.runtime.cache.runs import count, cut, join, positions
 from agentform.runtime.torch.attention import Span, attend
 from agentform.runtime.torch.kv_pool import KVPool
+from agentform.runtime.torch.linear_step import Layer, LinearStep
+from agentform.runtime.torch.segment import Segment
+from agentform.runtime.torch.state_pool import StatePool
 
-__all__ = ["Segment", "Step"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Segment:
-    """What one sequence adds to a step."""
-
-    token_ids: tuple[int, ...]
-    num_before: int
-    """Tokens of the sequence whose KV exists."""
-    runs: Runs
-    """KV positions of the tokens before and then of `token_ids`: `count(runs) == num_before + len(token_ids)`."""
-    rows: tuple[int, ...] = ()
-    """Which of `token_ids`, by index, need logits."""
-    parents: tuple[int, ...] | None = None
-    """For a tree: the index of each token's parent, smaller than its own; -1 for the last token before."""
+__all__ = ["Step"]
 
 
 class Step:
     """Tensors of one step, built once and read by every layer; the model calls `attend` per layer."""
 
-    def __init__(self, segments: Sequence[Segment], pool: KVPool, *, dtype: torch.dtype, device: torch.device) -> None:
+    def __init__(
+        self,
+        segments: Sequence[Segment],
+        pool: KVPool,
+        states: StatePool | None = None,
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        """`states` for a model with recurrent layers; then every segment has a slot."""
         self._pool = pool
         self.num_tokens = sum(len(s.token_ids) for s in segments)
         self.input_ids = _row([t for s in segments for t in s.token_ids], device)
         self.position_ids = _row([p for s in segments for p in _position_ids(s)], device)
         self.rows = torch.tensor(_flat_rows(segments), dtype=torch.long, device=device)
         self._slots = _slots(segments, device)
+        self._fresh = _fresh(segments, device)
+        self._linear = LinearStep(segments, states, device=device) if states is not None else None
         self._spans = _spans(segments, dtype, device)
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
@@ -58,12 +57,20 @@ class Step:
         query `[1, heads, tokens, dim]`, key and value `[1, kv_heads, tokens, dim]`; returns
         `[1, tokens, heads, value_dim]`.
         """
-        self._pool.write(layer, key[0], value[0], self._slots)
+        if self._fresh is None:
+            self._pool.write(layer, key[0], value[0], self._slots)
+        elif len(self._fresh):
+            self._pool.write(layer, key[0, :, self._fresh], value[0, :, self._fresh], self._slots)
         out = query.new_empty(1, self.num_tokens, query.shape[1], value.shape[-1])
         for span in self._spans:
             keys, values = self._pool.read(layer, span.runs)
             attend(query[0, :, span.start : span.stop], keys, values, span, scale, out[0, span.start : span.stop])
         return out
+
+    def recur(self, layer: int, compute: Layer, hidden: Tensor) -> Tensor:
+        """Run a recurrent layer, `[1, tokens, dim]` to the same shape; moves the segments' states on."""
+        assert self._linear is not None, "a recurrent layer without states"
+        return self._linear.run(layer, compute, hidden)
 
 
 def _row(values: list[int], device: torch.device) -> Tensor:
@@ -89,10 +96,21 @@ def _position_ids(segment: Segment) -> Sequence[int]:
 
 
 def _slots(segments: Sequence[Segment], device: torch.device) -> slice | Tensor:
-    runs = join(*(cut(s.runs, s.num_before)[1] for s in segments))
+    runs = join(*(cut(s.runs, s.num_before + s.num_stored)[1] for s in segments))
     if len(runs) == 1:
         return slice(*runs[0])
     return torch.tensor(list(positions(runs)), dtype=torch.long, device=device)
+
+
+def _fresh(segments: Sequence[Segment], device: torch.device) -> Tensor | None:
+    """Indices of the packed tokens whose KV is to be stored; `None` for all."""
+    if not any(segment.num_stored for segment in segments):
+        return None
+    fresh, start = [], 0
+    for segment in segments:
+        fresh.extend(range(start + segment.num_stored, start + len(segment.token_ids)))
+        start += len(segment.token_ids)
+    return torch.tensor(fresh, dtype=torch.long, device=device)
 
 
 def _spans(segments: Sequence[Segment], dtype: torch.dtype, device: torch.device) -> list[Span]:

@@ -86,10 +86,14 @@ class Worker:
             reason = EngineClosed(f"the engine's worker died: {type(error).__name__}: {error}")
             reason.__cause__ = error
         self._shut(reason)
+        with contextlib.suppress(Exception):  # what waits to be written is lost, the engine is closed all the same
+            while self._scheduler.run_idle():
+                pass
 
     def _loop(self) -> None:
         while not self._closing:
-            self._drain(block=not self._scheduler.has_work)
+            idle = not self._scheduler.has_work and self._commands.empty() and not self._scheduler.run_idle()
+            self._drain(block=idle)
             if not self._closing and self._scheduler.has_work:
                 self._scheduler.run_once()
 

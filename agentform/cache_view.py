@@ -1,0 +1,80 @@
+"""`agentform cache stats | inspect`: what a cache folder holds, and what a running cache did."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from agentform.errors import EngineError, InvalidInput
+from agentform.runtime.cache.entry_file import SUFFIX, read_entry, read_header
+from agentform.runtime.cache.statistics import CacheStatistics
+
+__all__ = ["inspect_folder", "show_statistics", "stats_of_folder"]
+
+
+def stats_of_folder(folder: Path, console: Console) -> None:
+    """Entries, tokens and bytes of a cache folder, by model. Raises InvalidInput if it is no folder."""
+    entries, tokens, size, broken = Counter[str](), Counter[str](), Counter[str](), 0
+    for place in _places(folder):
+        try:
+            header, _ = read_header(place)
+        except (EngineError, OSError):
+            broken += 1
+            continue
+        name = _short(header.guard)
+        entries[name] += 1
+        tokens[name] += header.num_tokens
+        size[name] += place.stat().st_size
+    table = Table("model", "entries", "tokens", "MB", title=str(folder))
+    for name in sorted(entries):
+        table.add_row(name, str(entries[name]), f"{tokens[name]:,}", f"{size[name] / 1e6:.1f}")
+    console.print(table)
+    if broken:
+        console.print(f"{broken} files are not whole; an engine removes them when it meets them")
+
+
+def inspect_folder(folder: Path, console: Console) -> None:
+    """Every entry of a cache folder, its whole content checked. Raises InvalidInput if it is no folder."""
+    table = Table("entry", "model", "tokens", "snapshot", "last used", "state", title=str(folder))
+    for place in _places(folder):
+        used = datetime.fromtimestamp(place.stat().st_mtime, UTC).isoformat(sep=" ", timespec="seconds")
+        try:
+            entry = read_entry(place)
+        except (EngineError, OSError) as error:
+            table.add_row(place.stem[:12], "?", "?", "?", used, str(error))
+            continue
+        snapshot = f"{len(entry.snapshot):,} bytes" if entry.snapshot else "none"
+        table.add_row(place.stem[:12], _short(entry.guard), f"{len(entry.ids):,}", snapshot, used, "whole")
+    console.print(table)
+
+
+def show_statistics(statistics: CacheStatistics, console: Console) -> None:
+    """The counters of a running engine, and of the conversations used last."""
+    rate = statistics.hit_rate
+    console.print(
+        f"{statistics.requests:,} requests; {statistics.hit_tokens:,} of {statistics.lookup_tokens:,} prompt tokens "
+        f"reused ({'no request yet' if rate is None else f'{rate:.1%}'}); {statistics.resident_tokens:,} tokens and "
+        f"{statistics.resident_snapshots:,} snapshots in {statistics.budget_bytes:,} bytes"
+    )
+    table = Table("conversation", "requests", "reused", "run again", "misses")
+    for name, each in statistics.conversations.items():
+        misses = ", ".join(f"{reason}: {num}" for reason, num in each.misses.items())
+        reused = f"{each.hit_tokens:,} / {each.lookup_tokens:,}"
+        table.add_row(name, str(each.requests), reused, f"{each.replayed_tokens:,}", misses)
+    console.print(table)
+
+
+def _places(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        raise InvalidInput(f"{folder} is no folder")
+    return sorted(folder.glob("*" + SUFFIX))
+
+
+def _short(guard: str) -> str:
+    """A few characters that tell models apart."""
+    return hashlib.sha256(guard.encode()).hexdigest()[:8]

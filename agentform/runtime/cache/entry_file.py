@@ -1,0 +1,141 @@
+"""One conversation on disk: token ids, their KV and the snapshot behind them, in a file that is whole or refused.
+
+::
+
+    magic 8 | header length 4 | header (JSON) | token ids, int32 each | KV | snapshot | SHA-256 of all before, 32
+
+A file is written beside its place, synced and renamed over it, so a reader sees all of it or none. Its name is a
+digest of what it holds, so several processes that write the same entry write the same file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import struct
+import tempfile
+from array import array
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentform.errors import EngineError
+
+__all__ = ["PART_SUFFIX", "SUFFIX", "Entry", "Header", "name_of", "read_entry", "read_header", "write_entry"]
+
+SUFFIX = ".agentform-kv"
+PART_SUFFIX = ".agentform-part"
+"""Of files that are being written, or that a process left when it was killed."""
+_MAGIC = b"afcache1"
+_DIGEST_BYTES = 32
+_ID_BYTES = 4
+_LARGEST_HEADER = 1 << 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Header:
+    """What an entry is of; `guard` names model, codec and layout, and entries of another guard are not looked at."""
+
+    guard: str
+    num_tokens: int
+    kv_bytes: int
+    snapshot_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A sequence that can be resumed from."""
+
+    guard: str
+    ids: tuple[int, ...]
+    kv: bytes
+    snapshot: bytes
+
+
+def name_of(guard: str, ids: tuple[int, ...]) -> str:
+    """The file name of an entry."""
+    return hashlib.sha256(guard.encode() + _packed(ids)).hexdigest()[:40] + SUFFIX
+
+
+def write_entry(folder: Path, entry: Entry) -> Path:
+    """Write an entry and return its place. Raises OSError, and leaves nothing behind then."""
+    place = folder / name_of(entry.guard, entry.ids)
+    head = {
+        "guard": entry.guard,
+        "num_tokens": len(entry.ids),
+        "kv_bytes": len(entry.kv),
+        "snapshot_bytes": len(entry.snapshot),
+    }
+    header = json.dumps(head).encode()
+    parts = (_MAGIC, struct.pack("<I", len(header)), header, _packed(entry.ids), entry.kv, entry.snapshot)
+    digest = hashlib.sha256()
+    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".", suffix=PART_SUFFIX)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            for part in parts:
+                digest.update(part)
+                file.write(part)
+            file.write(digest.digest())
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, place)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    return place
+
+
+def read_header(place: Path) -> tuple[Header, tuple[int, ...]]:
+    """Header and token ids; the rest is not checked, but for its length. Raises EngineError, OSError."""
+    with place.open("rb") as file:
+        header, start = _header(file.read(len(_MAGIC) + 4 + _LARGEST_HEADER))
+        file.seek(start)
+        ids = _unpacked(file.read(header.num_tokens * _ID_BYTES), header)
+    whole = start + header.num_tokens * _ID_BYTES + header.kv_bytes + header.snapshot_bytes + _DIGEST_BYTES
+    if place.stat().st_size != whole or place.name != name_of(header.guard, ids):
+        raise EngineError(f"{place.name} is not as long as it says, or not under its name")
+    return header, ids
+
+
+def read_entry(place: Path) -> Entry:
+    """The whole entry, checked against its digest. Raises EngineError, OSError."""
+    data = place.read_bytes()
+    body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
+    if hashlib.sha256(body).digest() != digest:
+        raise EngineError(f"{place.name} does not have its digest")
+    header, start = _header(body)
+    at = start + header.num_tokens * _ID_BYTES
+    return Entry(
+        guard=header.guard,
+        ids=_unpacked(body[start:at], header),
+        kv=body[at : at + header.kv_bytes],
+        snapshot=body[at + header.kv_bytes :],
+    )
+
+
+def _header(data: bytes) -> tuple[Header, int]:
+    """The header and where the token ids start."""
+    fixed = len(_MAGIC) + 4
+    if data[: len(_MAGIC)] != _MAGIC or len(data) < fixed:
+        raise EngineError("not a cache entry")
+    (size,) = struct.unpack("<I", data[len(_MAGIC) : fixed])
+    try:
+        said: Any = json.loads(data[fixed : fixed + size])
+        return Header(**said), fixed + size
+    except (ValueError, TypeError) as error:
+        raise EngineError("a header that cannot be read") from error
+
+
+def _packed(ids: tuple[int, ...]) -> bytes:
+    return array("i", ids).tobytes()
+
+
+def _unpacked(data: bytes, header: Header) -> tuple[int, ...]:
+    if len(data) != header.num_tokens * _ID_BYTES:
+        raise EngineError("token ids are missing")
+    ids = array("i")
+    ids.frombytes(data)
+    return tuple(ids)

@@ -1,0 +1,137 @@
+"""What is given up when room is needed: the cheapest to rebuild per byte, weighed by how likely it is asked for again.
+
+::
+
+    value = weight * lost_tokens / freed_positions / (age_s + 1) ** 3
+
+`lost_tokens` would have to be computed again if the item were wanted after all, `freed_positions` is what giving it
+up makes free (every position has the same number of bytes), and `1 / (age_s + 1) ** 3` stands for the chance of a use
+soon. The power was measured (`python -m benchmarks traces`): with 1 old conversations stay too long, from 2 to 4 little
+changes. Three kinds of items, each an evictable of its own:
+
+- the tail of a leaf, for attention-only models: one token lost per position freed, which is least recently used;
+- the tail of a leaf behind the last snapshot, for recurrent models: nothing can be resumed there, so it goes first;
+- a snapshot: lost are the tokens since the last place before it where conversations were seen to part, for what lies
+  between will be gone by then; freed are its own positions and, at the end of a leaf, the leaf's. `weight` is 1 where
+  a conversation ends, the number of forks where conversations parted, and `_SUPERSEDED` where one conversation merely
+  went on to a later snapshot: about as often does one return to such a place.
+
+Nodes pinned for a conversation that is expected back go last, so a pin never stops the engine.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from agentform.runtime.cache.radix_tree import Node, RadixTree, upwards
+from agentform.runtime.cache.runs import Runs, count
+
+__all__ = ["Cut", "GiveUp", "evict"]
+
+_SUPERSEDED = 1 / 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cut:
+    """Something that was given up; its positions belong to the caller."""
+
+    node: Node
+    path: tuple[int, ...]
+    """All tokens from the root to the end of what was given up."""
+    runs: Runs
+    num_tokens: int
+    """Tokens whose KV went; 0 for a snapshot."""
+
+
+class GiveUp(Protocol):
+    """A way to choose; see `evict`."""
+
+    def __call__(self, tree: RadixTree, num: int, /, *, recurrent: bool) -> list[Cut]:
+        """Give up at least `num` positions if that many are unlocked."""
+        ...
+
+
+def evict(tree: RadixTree, num: int, *, recurrent: bool) -> list[Cut]:
+    """Give up at least `num` positions if that many are unlocked, least valuable first."""
+    now = tree.clock()
+    heap = [(*_value(node, before, now, recurrent), id(node), node) for node, before in _evictable(tree)]
+    heapq.heapify(heap)
+    given: list[Cut] = []
+    while num > 0 and heap:
+        *known, _, node = heapq.heappop(heap)
+        value = _value(node, _before(node), now, recurrent)
+        if value > tuple(known):  # what was given up since made it worth more
+            heapq.heappush(heap, (*value, id(node), node))
+            continue
+        parent = node.parent
+        cuts = _give_up(tree, node, num, whole=recurrent)
+        num -= sum(count(each.runs) for each in cuts)
+        given += cuts
+        # A parent with a snapshot of its own is in the heap already, valued as an inner node.
+        if parent is not None and parent.parent is not None and _is_bare_leaf(parent):
+            heapq.heappush(heap, (*_value(parent, 0, now, recurrent), id(parent), parent))
+    return given
+
+
+def _evictable(tree: RadixTree) -> Iterator[tuple[Node, int]]:
+    """Nodes that can give something up, each with the end of the last shared snapshot before it."""
+    stack = [(child, 0) for child in tree.root.children.values()]
+    while stack:
+        node, before = stack.pop()
+        if (node.snapshot is not None and not node.snapshot.locks) or _is_bare_leaf(node):
+            yield node, before
+        below = node.end if node.snapshot is not None and _is_shared(node) else before
+        stack.extend((child, below) for child in node.children.values())
+
+
+def _before(node: Node) -> int:
+    for above in upwards(node.parent) if node.parent is not None else ():
+        if above.snapshot is not None and _is_shared(above):
+            return above.end
+    return 0
+
+
+def _is_shared(node: Node) -> bool:
+    return node.forks > 0 or len(node.children) > 1
+
+
+def _is_bare_leaf(node: Node) -> bool:
+    return not node.children and not node.locks and node.snapshot is None
+
+
+def _value(node: Node, before: int, now: float, recurrent: bool) -> tuple[bool, float]:
+    """Sort key: whether it is pinned, and the value of the module docstring."""
+    pinned = node.pinned_until > now
+    if node.snapshot is None:
+        return pinned, 0.0 if recurrent else _chance(now - node.last_used)
+    lost = node.end - before
+    freed = count(node.snapshot.runs)
+    if not node.children and not node.locks:
+        freed += len(node.tokens)
+    return pinned, _weight(node) * lost / freed * _chance(now - node.snapshot.last_used)
+
+
+def _chance(age: float) -> float:
+    return 1 / (max(0.0, age) + 1) ** 3
+
+
+def _weight(node: Node) -> float:
+    if not node.children:
+        return 1.0
+    return max(float(node.forks), _SUPERSEDED)
+
+
+def _give_up(tree: RadixTree, node: Node, num: int, *, whole: bool) -> list[Cut]:
+    cuts: list[Cut] = []
+    if node.snapshot is not None:
+        runs = tree.detach(node)
+        cuts.append(Cut(node=node, path=node.path(), runs=runs, num_tokens=0))
+        num -= count(runs)
+    if _is_bare_leaf(node) and (whole or num > 0):
+        path = node.path()
+        runs = tree.give_up(node, len(node.tokens) if whole else num)
+        cuts.append(Cut(node=node, path=path, runs=runs, num_tokens=count(runs)))
+    return cuts

@@ -1,0 +1,99 @@
+"""From a layer's recurrent state to bytes and back; the exact codec keeps what the model computed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+__all__ = ["ExactCodec", "LayerState", "SnapshotCodec", "StateShape"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateShape:
+    """What one recurrent layer keeps per sequence."""
+
+    conv: tuple[int, ...] | None
+    """Last inputs of the layer's convolution, `[channels, kernel]`; `None` for a layer without one."""
+    recurrent: tuple[int, ...] | None
+    """Recurrent state, such as `[heads, d_k, d_v]`; `None` for a layer that is a convolution only."""
+    conv_dtype: torch.dtype = torch.float32
+    recurrent_dtype: torch.dtype = torch.float32
+    is_written_in_place: bool = False
+    """Whether the layer overwrites the recurrent state that it was given when it runs a single token."""
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of one sequence's state of this layer."""
+        conv = math.prod(self.conv) * self.conv_dtype.itemsize if self.conv is not None else 0
+        recurrent = math.prod(self.recurrent) * self.recurrent_dtype.itemsize if self.recurrent is not None else 0
+        return conv + recurrent
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerState:
+    """One sequence's state of one layer, shapes as in `StateShape`."""
+
+    conv: Tensor | None
+    recurrent: Tensor | None
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Those that there are."""
+        return tuple(each for each in (self.conv, self.recurrent) if each is not None)
+
+
+class SnapshotCodec(Protocol):
+    """Turns states into bytes of a fixed number per layer; a layer is named by its index in the model."""
+
+    @property
+    def name(self) -> str:
+        """Identifies what the bytes mean, parameters included; part of what guards persisted snapshots."""
+        ...
+
+    def num_bytes(self, layer: int, shape: StateShape) -> int:
+        """Bytes of one layer of one snapshot."""
+        ...
+
+    def encode(self, layer: int, state: LayerState) -> Sequence[Tensor]:
+        """Parts, uint8 `[n]` each and `num_bytes` together; they are copied before the state changes."""
+        ...
+
+    def decode(self, layer: int, data: Tensor, state: LayerState) -> None:
+        """Write what `encode` made, uint8 `[num_bytes]`, into a live state."""
+        ...
+
+
+class ExactCodec:
+    """Every byte as the model holds it."""
+
+    @property
+    def name(self) -> str:
+        """See `SnapshotCodec`."""
+        return "exact-1"
+
+    def num_bytes(self, layer: int, shape: StateShape) -> int:
+        """See `SnapshotCodec`."""
+        return shape.num_bytes
+
+    def encode(self, layer: int, state: LayerState) -> Sequence[Tensor]:
+        """See `SnapshotCodec`; the parts are views of the state."""
+        return [each.contiguous().view(-1).view(torch.uint8) for each in state.tensors]
+
+    def decode(self, layer: int, data: Tensor, state: LayerState) -> None:
+        """See `SnapshotCodec`."""
+        done = 0
+        for each in state.tensors:
+            size = each.numel() * each.itemsize
+            each.copy_(_typed(data[done : done + size], each))
+            done += size
+
+
+def _typed(data: Tensor, like: Tensor) -> Tensor:
+    """Bytes as the dtype and shape of `like`; copied where they do not lie on a multiple of its item size."""
+    aligned = data.storage_offset() % like.itemsize == 0
+    return (data if aligned else data.clone()).view(like.dtype).view(like.shape)
