@@ -1,4 +1,4 @@
-"""The command line: `agentform demo | models | plan | tune`."""
+"""The command line: `agentform demo | models | cache | plan | tune`."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ app = typer.Typer(
 )
 models_app = typer.Typer(help="The models that agentform knows by name.", no_args_is_help=True)
 app.add_typer(models_app, name="models")
+cache_app = typer.Typer(help="Conversations that an engine keeps on disk.", no_args_is_help=True)
+app.add_typer(cache_app, name="cache")
 
 
 def main() -> None:
@@ -67,6 +69,22 @@ def fetch_model(name: Annotated[str, typer.Argument(help="A catalogue name or a 
     from agentform.runtime.torch.weights import resolve_model
 
     typer.echo(f"{name}: {resolve_model(name)}")
+
+
+@cache_app.command("stats")
+def cache_stats(folder: Annotated[Path, typer.Argument(help="The cache_dir of an engine.")]) -> None:
+    """Show how many conversations a cache folder holds, and how large they are."""
+    from agentform.cache_view import stats_of_folder
+
+    stats_of_folder(folder, Console())
+
+
+@cache_app.command("inspect")
+def cache_inspect(folder: Annotated[Path, typer.Argument(help="The cache_dir of an engine.")]) -> None:
+    """List what a cache folder holds."""
+    from agentform.cache_view import inspect_folder
+
+    inspect_folder(folder, Console())
 
 
 @app.command()

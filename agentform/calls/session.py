@@ -29,6 +29,7 @@ class Session:
         self.turn_usage = Usage()
         """What the current turn has used."""
         self._usage_before = Usage()
+        self._ends = engine.tokenizer.eos_ids
         self._deadline = Deadline(limits.deadline_s)
         self._conversation = conversation
 
@@ -50,6 +51,7 @@ class Session:
         request = ScoreRequest(
             prompt_ids=tuple(prompt_ids),
             branches=tuple(branches),
+            boundaries=self._boundaries(prompt_ids),
             deadline_s=self._deadline.remaining_s(),
             conversation=self._conversation,
         )
@@ -77,6 +79,7 @@ class Session:
             max_tokens=max_tokens,
             stop=tuple(stop),
             grammar=grammar,
+            boundaries=self._boundaries(prompt_ids),
             deadline_s=self._deadline.remaining_s(),
             conversation=self._conversation,
         )
@@ -86,6 +89,10 @@ class Session:
                 yield chunk
                 if chunk.finish == "deadline":
                     raise self._deadline.exceeded()
+
+    def _boundaries(self, prompt_ids: Sequence[int]) -> tuple[int, ...]:
+        """The ends of the prompt's messages: where a later prompt goes on, or goes another way."""
+        return tuple(at + 1 for at, token in enumerate(prompt_ids) if token in self._ends)
 
     async def within_deadline(self, work: Callable[[], Awaitable[T]]) -> T:
         """Await work of others, cancelled at the deadline.

@@ -15,11 +15,13 @@ import torch
 from agentform.errors import CacheBudgetExceeded, ContextOverflow, EngineError, InvalidRequest
 from agentform.grammar.compile import CompiledGrammar, Compiler
 from agentform.grammar.spec import GrammarSpec
+from agentform.grammar.store import GrammarStore
 from agentform.grammar.vocabulary import Vocabulary
 from agentform.runtime.cache.disk_index import DiskIndex
 from agentform.runtime.cache.prefix_cache import PrefixCache
 from agentform.runtime.cache.statistics import CacheStatistics
 from agentform.runtime.engine import Chunk, GenerateRequest, ModelInfo, ScoreRequest, ScoreResult, Tokenizer
+from agentform.runtime.paths import cache_home
 from agentform.runtime.scoring_file import read_scoring
 from agentform.runtime.torch.budget import MemoryPlan, default_budget_bytes
 from agentform.runtime.torch.disk_tier import DiskTier
@@ -241,7 +243,7 @@ class TorchEngine:
         if self._compiler is None:
             size = min(self._info.vocabulary_size, self._tokenizer.vocabulary_size)
             vocabulary = Vocabulary(self._tokenizer.tokenizer_json, size=size, eos_ids=self._tokenizer.eos_ids)
-            self._compiler = Compiler(vocabulary)
+            self._compiler = Compiler(vocabulary, store=GrammarStore(cache_home() / "grammars"))
         return self._compiler.compile(spec)
 
     def _check_generate(self, request: GenerateRequest) -> None:
