@@ -25,6 +25,7 @@
     │   └── ScriptMismatch
     ├── CallError                   a call or form that cannot be completed
     │   ├── TokenizationChanged
+    │   ├── ArgumentMalformed
     │   ├── ArgumentsTruncated
     │   ├── CallRejected
     │   └── Abstained
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Abstained",
     "AgentformError",
+    "ArgumentMalformed",
     "ArgumentsTruncated",
     "Attempt",
     "CacheBudgetExceeded",
@@ -200,6 +202,16 @@ class CallError(AgentformError):
 
 class TokenizationChanged(CallError):
     """Raised when adding an option changes the token ids before it, so that it cannot be scored there."""
+
+
+class ArgumentMalformed(CallError):
+    """Raised when a free argument kept to its grammar and is still no strict JSON: 1e999, or a key that comes twice."""
+
+    def __init__(self, *, pointer: str, written: str, reason: str) -> None:
+        super().__init__(f"argument '{pointer}' is no strict JSON: {reason}: {written[-80:]!r}")
+        self.pointer = pointer
+        self.written = written
+        self.reason = reason
 
 
 class ArgumentsTruncated(CallError):

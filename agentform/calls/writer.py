@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from agentform.calls.session import Session
 from agentform.calls.text import Piece
 from agentform.calls.transcript import Context
-from agentform.errors import ArgumentsTruncated, InvalidInput
+from agentform.errors import ArgumentMalformed, ArgumentsTruncated, InvalidInput
 from agentform.grammar.spec import GrammarSpec
 from agentform.messages import JsonValue
 from agentform.runtime.engine import Tokenizer
@@ -85,6 +85,7 @@ async def generate_leaf(session: Session, context: Context, leaf: Free, *, follo
 
     Raises:
         ArgumentsTruncated: the leaf was not complete within `Limits.argument_tokens`.
+        ArgumentMalformed: what was written is no strict JSON, though the grammar let it pass.
     """
     follow = follow[:_FOLLOW_CHARACTERS]
     prompt, lead = _heal(session.tokenizer, context)
@@ -108,7 +109,7 @@ def _value_text(leaf: Free, text: str) -> str:
     try:
         return dumps(loads(text))
     except InvalidInput as error:
-        raise ArgumentsTruncated(pointer=pointer(leaf.path), written=text, max_tokens=0) from error
+        raise ArgumentMalformed(pointer=pointer(leaf.path), written=text, reason=str(error)) from error
 
 
 def _heal(tokenizer: Tokenizer, context: Context) -> tuple[tuple[int, ...], str]:

@@ -23,11 +23,11 @@ from agentform.messages import Usage
 from agentform.runtime.load import load_engine
 from agentform.runtime.paths import cache_home
 
-__all__ = ["run_demo"]
+__all__ = ["LIMITS", "REASONING", "run_demo"]
 
 # A model of 135M parameters needs a start for its note on the customer, and one call per message is what it can do.
-_REASONING = Reasoning(prefix="The customer wants", stop=(".", "\n"))
-_LIMITS = Limits(steps=2, reasoning_tokens=32, argument_tokens=128, answer_tokens=48)
+REASONING = Reasoning(prefix="The customer wants", stop=(".", "\n"))
+LIMITS = Limits(steps=2, reasoning_tokens=32, argument_tokens=128, answer_tokens=48)
 
 
 async def run_demo(file: Path, *, model: str, console: Console) -> list[Cost]:
@@ -49,8 +49,8 @@ async def run_demo(file: Path, *, model: str, console: Console) -> list[Cost]:
                 engine,
                 tools=desk.tools(),
                 instructions=INSTRUCTIONS,
-                limits=_LIMITS,
-                reasoning=_REASONING,
+                limits=LIMITS,
+                reasoning=REASONING,
                 priors=PriorStore(cache_home() / "priors"),
             )
             for messages in customers:

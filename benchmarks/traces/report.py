@@ -51,9 +51,10 @@ def run(context: Context) -> None:
         context.console.print(_table(case, figures[case.name]))
         if "bars" in figures[case.name]:
             context.console.print(_words(figures[case.name]["bars"]))
-    context.write(figures, seeds=[SEED])
-    if not context.quick:
-        _plot(figures)
+        # A replay takes long: what is done is kept when a later one is stopped.
+        context.write(figures, seeds=[SEED])
+        if not context.quick:
+            _plot(figures)
 
 
 def _cases(context: Context) -> list[_Case]:

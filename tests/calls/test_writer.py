@@ -15,7 +15,7 @@ from agentform.calls.session import Session
 from agentform.calls.text import pieces
 from agentform.calls.transcript import Context
 from agentform.calls.writer import write
-from agentform.errors import ArgumentsTruncated
+from agentform.errors import ArgumentMalformed, ArgumentsTruncated
 from agentform.runtime.script import Fill
 from agentform.runtime.scripted import ScriptedEngine
 from agentform.schema.form import Free, Record
@@ -157,5 +157,5 @@ async def test_a_value_beyond_its_budget_is_truncation():
 @pytest.mark.parametrize("value", ['"open', "1e999", "NaN", '{"a": 1, "a": 2}'])
 async def test_a_value_that_is_not_json_is_never_reported(value):
     session = Session(RecordingEngine(value=value), limits=Limits())
-    with pytest.raises(ArgumentsTruncated):
+    with pytest.raises(ArgumentMalformed):
         await write(session, Context(ids=(1,)), [free(("city",))])
