@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentform.errors import AgentformError, InvalidInput
+from agentform.errors import InvalidInput
 from agentform.grammar.prepare import grammar_relaxations
 from agentform.messages import JsonValue
 from agentform.schema.form import Choice, Fixed, Free, Node, Record, Repeat, Subset, Union, leaves, pointer
@@ -68,8 +68,6 @@ def _attribute(module: str, attribute: str) -> Any:
         found: Any = importlib.import_module(module)
         for name in attribute.split("."):
             found = getattr(found, name)
-    except AgentformError:
-        raise
     except AttributeError as error:
         raise InvalidInput(f"{module} has no attribute {attribute!r}") from error
     except ImportError as error:

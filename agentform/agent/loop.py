@@ -20,7 +20,7 @@ from agentform.calls.prior import PriorStore
 from agentform.calls.session import Session
 from agentform.calls.thinking import Emit, Reasoning
 from agentform.errors import DeadlineExceeded, InvalidInput, ToolFailed
-from agentform.messages import Event, Message, ToolCall, ToolFinished, ToolResult, ToolStarted, Usage
+from agentform.messages import CallReady, Event, Message, ToolCall, ToolFinished, ToolResult, ToolStarted, Usage
 from agentform.runtime.engine import Engine
 from agentform.schema.json_text import dumps, to_jsonable
 from agentform.tools import Toolbox
@@ -220,6 +220,7 @@ class Agent:
                     conversation, session, calls, "length" if turn.finish == "length" else finish, turn.message.content
                 )
             for call in turn.message.calls:
+                await emit(CallReady(call=call))
                 calls.append(call)
                 result = await self._run_tool(session, call, emit)
                 conversation.messages.append(Message(role="tool", content=result.content, result=result))

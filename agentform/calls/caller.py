@@ -22,7 +22,6 @@ from agentform.calls.transcript import Context, advance, continue_from, splice
 from agentform.errors import Violation
 from agentform.messages import (
     AnswerDelta,
-    CallReady,
     ChoiceMade,
     Evidence,
     Message,
@@ -104,7 +103,7 @@ class Caller:
     ) -> Turn:
         """Run one turn; without `may_call` it can only be an answer.
 
-        Raises: what the engine raises, Abstained, ArgumentsTruncated and CallRejected.
+        Raises: what the engine raises, and every CallError.
         """
         session.begin_turn()
         prompt_ids = self.prompt(messages, past)
@@ -127,7 +126,7 @@ class Caller:
             session.count_reasoning(thought.num_tokens)
         if decision.value is None:
             return await self._answer(session, prompt_ids, thought, decision, emit)
-        return await self._call(session, messages, thought, decision, emit)
+        return await self._call(session, messages, thought, decision)
 
     async def _next_step(self, session: Session, thought: Thought) -> Evidence:
         """The decision whether to call and which tool; its value is `None` for an answer."""
@@ -191,7 +190,6 @@ class Caller:
         messages: Sequence[Message],
         thought: Thought,
         decision: Evidence,
-        emit: Emit,
     ) -> Turn:
         name = str(decision.value)
         target = self.targets[name]
@@ -206,7 +204,7 @@ class Caller:
         draft = await fill_form(session, filling)
         evidence = evidence_of(target.form.root, draft)
         made = _Made(name=name, text=draft.written.text, evidence=evidence, decision=decision)
-        return await self._made_call(session, filling.place, made, thought.content, thought.finish, emit)
+        return self._made_call(session, filling.place, made, thought.content, thought.finish)
 
     async def _recovered(self, session: Session, thought: Thought, found: Recovered, emit: Emit) -> Turn:
         """The call that the model wrote in its free text, put into the frame."""
@@ -219,11 +217,9 @@ class Caller:
             Evidence(pointer=pointer((name,)), value=value, how="generated") for name, value in found.arguments.items()
         )
         made = _Made(name=found.name, text=dumps(found.arguments), evidence=evidence, decision=decision)
-        return await self._made_call(session, place, made, found.content, thought.finish, emit)
+        return self._made_call(session, place, made, found.content, thought.finish)
 
-    async def _made_call(
-        self, session: Session, place: Place, made: _Made, content: str, finish: FinishReason, emit: Emit
-    ) -> Turn:
+    def _made_call(self, session: Session, place: Place, made: _Made, content: str, finish: FinishReason) -> Turn:
         arguments = loads(made.text)
         assert isinstance(arguments, Mapping)  # a tool's schema is an object, and the arguments satisfy it
         call = ToolCall(
@@ -234,7 +230,6 @@ class Caller:
             decision=made.decision,
             usage=session.turn_usage,
         )
-        await emit(CallReady(call=call))
         end = advance(self.engine.tokenizer, place.json().with_text(made.text), self.frame.after_arguments)
         ids = end.ids + self.engine.tokenizer.encode(end.tail)
         message = Message(role="assistant", content=content, calls=(call,))

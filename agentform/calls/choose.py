@@ -110,7 +110,8 @@ class Priors:
     def __init__(self, store: PriorStore, places: Sequence[Place], *identity: object) -> None:
         self._store = store
         self._places = tuple(places)
-        self._identity = (*identity, [(list(p.before.ids), p.before.tail) for p in places])
+        # One digest for all questions: prompts are long, and every question's key would hash them again.
+        self._identity = store.key(*identity, [(list(p.before.ids), p.before.tail) for p in places])
 
     async def of(self, session: Session, questions: Sequence[Question], scoring: Scoring) -> list[tuple[float, ...]]:
         """Mean log score of every answer of every question over the content-free contexts."""

@@ -84,11 +84,12 @@ async def fill(
 
     `messages` is a text or messages that end with the user's. The system message holds `instructions` and the form's
     own description; with `list_fields` also every field with its description and options, which large models use
-    and small ones are led astray by. `priors` keeps label priors between calls.
+    and small ones are led astray by. `priors` keeps label priors between calls. A form that is filled often may be
+    loaded once, with `agentform.schema.load.load`, and its `Target` given here.
 
     Raises:
         UnsupportedSchema: the form cannot be compiled.
-        CallRejected, ArgumentsTruncated, Abstained: no acceptable filling was found.
+        CallError: no acceptable filling was found; CallRejected, ArgumentsTruncated, Abstained among them.
         EngineError: the engine cannot serve the request; DeadlineExceeded among them.
     """
     target = form if isinstance(form, Target) else load(form)

@@ -13,6 +13,7 @@ import math
 import os
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeGuard, cast
 
@@ -67,10 +68,11 @@ class PriorStore:
         return prior if prior is not None and len(prior) == size else None
 
     def put(self, key: str, prior: Sequence[float]) -> None:
-        """Keep mean log scores under `key`."""
+        """Keep mean log scores under `key`; where the folder cannot be written they are kept in memory alone."""
         self._known[key] = tuple(prior)
         if self._folder is not None:
-            self._write(self._folder, key, prior)
+            with suppress(OSError):
+                self._write(self._folder, key, prior)
 
     def observe(self, key: str, log_scores: Sequence[float]) -> None:
         """Add what one real request scored to the running sums under `key`; these stay in memory."""
@@ -89,8 +91,8 @@ class PriorStore:
             return None
         try:
             numbers = json.loads((self._folder / f"{key}.json").read_text(), parse_int=float)
-        except (FileNotFoundError, ValueError):
-            # A file that is missing or damaged is measured again; nothing is guessed from it.
+        except (OSError, ValueError):
+            # What is missing, damaged or not to be read is measured again; nothing is guessed from it.
             return None
         return tuple(numbers) if _is_numbers(numbers) else None
 

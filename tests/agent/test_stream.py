@@ -132,3 +132,10 @@ async def test_an_error_of_the_watchers_own_arrives_as_it_is_and_ends_the_run():
         await watch()
     assert caught.value is error
     assert (conversation.messages, conversation.running) == ([], False)
+
+
+async def test_a_call_that_is_not_made_again_is_not_announced():
+    rome = Call("weather", {"city": "Rome"})
+    async with agent_of(rome, rome, rome, Say("It stays sunny.")).stream("Hi") as run:
+        kinds = [type(event) async for event in run]
+    assert kinds.count(CallReady) == kinds.count(ToolStarted) == kinds.count(ToolFinished) == 2

@@ -150,3 +150,11 @@ def test_running_mean_counts_the_prior_as_so_many_requests():
 
 def test_what_says_nothing_is_corrected_by_as_much_as_the_others_on_average():
     assert calibrated((-1.0, -2.0, -3.0), (-1.0, -3.0, 0.0), 1.0, 2) == pytest.approx((0.0, 1.0, -1.0))
+
+
+def test_a_folder_that_cannot_be_written_costs_only_its_memory(tmp_path):
+    (tmp_path / "taken").write_text("a file, where a folder is wanted")
+    store = PriorStore(tmp_path / "taken")
+    store.put("k", (-1.0, -2.0))
+    assert store.get("k", size=2) == (-1.0, -2.0)
+    assert PriorStore(tmp_path / "taken").get("k", size=2) is None
