@@ -1,13 +1,17 @@
 """The command line, as a user runs it."""
 
+import io
 import json
 import subprocess
 import sys
 
 import pytest
+from rich.console import Console
 
 from agentform.demo.script import default_script, read_script
+from agentform.demo.view import Cost, cost_table
 from agentform.errors import InvalidInput
+from agentform.messages import Usage
 
 
 def run(*arguments: str, cwd=None) -> subprocess.CompletedProcess[str]:
@@ -100,6 +104,18 @@ def test_script_without_a_message_is_refused(content, tmp_path):
     file.write_bytes(content)
     with pytest.raises(InvalidInput, match=r"messages\.txt"):
         read_script(file)
+
+
+@pytest.mark.parametrize("width", [80, 100, 160])
+def test_the_table_of_costs_shows_every_number_whole(width):
+    usage = Usage(computed_tokens=12_345, cached_tokens=None, completion_tokens=6_789, reasoning_tokens=42)
+    costs = [Cost(message="Where is my order? " * 20, usage=usage, seconds=21.5)]
+    console = Console(width=width, file=io.StringIO())
+    console.print(cost_table(costs, load_s=1.0, width=width))
+    lines = console.file.getvalue().splitlines()
+    [row] = [line for line in lines if "Where" in line]
+    assert [cell.strip() for cell in row.strip("│ ").split("│")][1:] == ["12,345", "?", "6,789", "42", "21.50"]
+    assert max(map(len, lines)) <= width
 
 
 @pytest.mark.model

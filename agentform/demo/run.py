@@ -57,7 +57,7 @@ async def run_demo(file: Path, *, model: str, console: Console) -> list[Cost]:
                 costs += await _serve(agent, messages, console)
     finally:
         await engine.aclose()
-    console.print(cost_table(costs, load_s=load_s))
+    console.print(cost_table(costs, load_s=load_s, width=console.width))
     return costs
 
 

@@ -71,12 +71,20 @@ def _evidence_table(call: ToolCall) -> Table:
     return table
 
 
-def cost_table(costs: list[Cost], *, load_s: float) -> Table:
-    """Tokens and seconds per message and in all; unknown counts are shown as `?`."""
+_LEAST_MESSAGE = 10
+_NUMBERS = ("computed", "from cache", "completion", "reasoning", "seconds")
+
+
+def cost_table(costs: list[Cost], *, load_s: float, width: int) -> Table:
+    """Tokens and seconds per message and in all, in `width` characters; unknown counts are shown as `?`.
+
+    The numbers stand whole; messages are cut to what is left beside them.
+    """
     table = Table(title="What it cost", caption=f"The model loaded in {load_s:.1f} s.")
-    table.add_column("message", no_wrap=True, overflow="ellipsis")
-    for column in ("computed", "from cache", "completion", "reasoning", "seconds"):
-        table.add_column(column, justify="right")
+    beside = sum(len(name) + 3 for name in _NUMBERS) + 4
+    table.add_column("message", no_wrap=True, overflow="ellipsis", width=max(_LEAST_MESSAGE, width - beside))
+    for column in _NUMBERS:
+        table.add_column(column, justify="right", no_wrap=True, min_width=len(column))
     for cost in costs:
         table.add_row(Text(cost.message), *_counts(cost.usage), f"{cost.seconds:.2f}")
     total = sum((cost.usage for cost in costs), Usage())
