@@ -29,6 +29,7 @@ from agentform.messages import (
     ToolStarted,
     Usage,
 )
+from agentform.runtime.cache.policy import SnapshotPolicy
 from agentform.runtime.load import load_engine
 from agentform.schema.depends import DependsOn
 from agentform.tools import Tool, Toolbox, tool
@@ -58,6 +59,7 @@ __all__ = [
     "RunResult",
     "Score",
     "Scoring",
+    "SnapshotPolicy",
     "Tool",
     "ToolCall",
     "ToolFinished",

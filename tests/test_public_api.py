@@ -40,6 +40,7 @@ PUBLIC = [
     "RunResult",
     "Score",
     "Scoring",
+    "SnapshotPolicy",
     "Tool",
     "ToolCall",
     "ToolFinished",

@@ -33,7 +33,9 @@ class Ledger:
                 lookup=len(ids),
                 hit=lease.start,
                 matched=lease.num_matched,
-                restored=lease.start if recurrent else 0,
+                restored=lease.start if recurrent and not lease.is_live else 0,
+                resumed=lease.start if lease.is_live else 0,
+                refreshed=lease.refresh,
                 miss=miss,
             )
         lease.miss = miss.text if miss is not None else None

@@ -32,8 +32,12 @@ class CacheStatistics:
     """Prompt tokens whose KV was found; more than `hit_tokens` where a recurrent state was missing."""
     restored_tokens: int = 0
     """Part of `hit_tokens` that came through a recurrent-state snapshot."""
+    resumed_tokens: int = 0
+    """Part of `hit_tokens` that came from a recurrent state that was still live in its slot."""
     replayed_tokens: int = 0
     """Prompt tokens whose KV was there and which ran again to rebuild a recurrent state."""
+    refreshed_tokens: int = 0
+    """Part of `replayed_tokens` that ran again to warm up what a snapshot does not hold."""
     computed_tokens: int = 0
     """Tokens that went through the model: prompts, branches and completions."""
     misses: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -47,6 +51,10 @@ class CacheStatistics:
     resident_snapshots: int = 0
     snapshot_positions: int = 0
     """Positions that one snapshot takes; 0 for a model without recurrent layers."""
+    snapshot_bytes: int = 0
+    """Bytes that the codec needs for one snapshot; its positions may hold a little more."""
+    codec: str = ""
+    """Name of the snapshot codec; empty for a model without recurrent layers."""
     capacity_tokens: int = 0
     """Positions that exist, for tokens and snapshots together."""
     live_tokens: int = 0

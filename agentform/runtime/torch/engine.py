@@ -18,6 +18,7 @@ from agentform.grammar.spec import GrammarSpec
 from agentform.grammar.store import GrammarStore
 from agentform.grammar.vocabulary import Vocabulary
 from agentform.runtime.cache.disk_index import DiskIndex
+from agentform.runtime.cache.policy import SnapshotPolicy, TierPlan
 from agentform.runtime.cache.prefix_cache import PrefixCache
 from agentform.runtime.cache.statistics import CacheStatistics
 from agentform.runtime.engine import Chunk, GenerateRequest, ModelInfo, ScoreRequest, ScoreResult, Tokenizer
@@ -58,7 +59,9 @@ class TorchEngine:
         kv_budget_bytes: int | None = None,
         max_batch_tokens: int = 512,
         num_slots: int = 8,
+        snapshots: str | SnapshotPolicy | TierPlan = "exact",
         codec: SnapshotCodec | None = None,
+        refresh_tokens: int = 0,
         reuse_prefixes: bool = True,
         cache_dir: Path | str | None = None,
         disk_limit_bytes: int = 8 << 30,
@@ -69,8 +72,10 @@ class TorchEngine:
         `name` is what `info` shows, by default the folder's. `dtype` is by default bfloat16 where the device
         computes in it, else float32; `device` CUDA where there is one, else the CPU.
         `kv_budget_bytes` is by default 1 GiB, or a quarter of the free memory if that is less.
-        It covers the KV, and for models with recurrent layers their `num_slots` live states, their snapshots (written
-        by `codec`, exactly by default) and copies of states while a layer runs.
+        It covers the KV, and for models with recurrent layers their `num_slots` live states, their snapshots and copies
+        of states while a layer runs. `snapshots` says what is kept of them: "exact", another name of
+        `NAMED_POLICIES`, a `SnapshotPolicy`, or the tier of every unit; with a `codec` that is its business. After a
+        restore, `refresh_tokens` before the snapshot run again to warm up what it does not hold, if it holds not all.
         With `cache_dir` ends of turns are kept there, up to `disk_limit_bytes`, and outlive the engine; several
         engines and processes may share a folder.
         Without `reuse_prefixes` every request starts from nothing: what the cache is measured against.
@@ -82,10 +87,17 @@ class TorchEngine:
             model = load(folder, name=name or folder.name, dtype=dtype, device=_device(device))
         if max_batch_tokens < 1:
             raise InvalidRequest("max_batch_tokens must be at least 1")
+        if refresh_tokens < 0:
+            raise InvalidRequest(f"refresh_tokens is {refresh_tokens}")
         budget = default_budget_bytes(model.model.device) if kv_budget_bytes is None else kv_budget_bytes
         branches = min(max_batch_tokens, _MOST_BRANCH_STATES)
         runner = ModelRunner(
-            model.model, kv_budget_bytes=budget, num_slots=num_slots, num_branches=branches, codec=codec
+            model.model,
+            kv_budget_bytes=budget,
+            num_slots=num_slots,
+            num_branches=branches,
+            snapshots=snapshots,
+            codec=codec,
         )
         config = model.model.config.get_text_config()
         self._tokenizer = model.tokenizer
@@ -106,6 +118,10 @@ class TorchEngine:
             position_bytes=runner.plan.position_bytes,
             snapshot_positions=runner.plan.snapshot_positions,
             num_slots=runner.plan.num_slots,
+            snapshot_bytes=runner.snapshot_bytes,
+            codec=runner.codec.name if runner.is_recurrent else "",
+            keep_live=not runner.codec.is_exact,
+            refresh_tokens=refresh_tokens if runner.drops else 0,
             reuse=reuse_prefixes,
         )
         scheduler = Scheduler(
@@ -197,7 +213,7 @@ class TorchEngine:
 
     def _disk_tier(self, runner: ModelRunner, folder: Path, limit_bytes: int) -> DiskTier:
         """Raises EngineError if the folder cannot be used."""
-        guard = f"{self._info.digest}/{runner.codec_name}/{runner.dtype}/{runner.plan.position_bytes}"
+        guard = f"{self._info.digest}/{runner.codec.name}/{runner.dtype}/{runner.plan.position_bytes}"
         try:
             index = DiskIndex(folder, guard=guard, whole=runner.is_recurrent, limit_bytes=limit_bytes)
         except OSError as error:
