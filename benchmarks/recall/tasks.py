@@ -54,9 +54,14 @@ class Batch:
         return self.context.shape[1] + 3 * np.arange(self.asked.shape[1]) + 1
 
 
-def draw(rng: np.random.Generator, *, batch: int, tokens: int, pairs: int, questions: int) -> Batch:
-    """Contexts of `tokens` tokens that hold `pairs` pairs each; `questions` of them are asked, in any order."""
-    slots = rng.random((batch, tokens - 1 - pairs)).argpartition(pairs - 1, axis=1)[:, :pairs]
+def draw(
+    rng: np.random.Generator, *, batch: int, tokens: int, pairs: int, questions: int, tail: int = 0
+) -> Batch:
+    """Contexts of `tokens` tokens that hold `pairs` pairs each; `questions` of them are asked, in any order.
+
+    The last `tail` tokens are noise.
+    """
+    slots = rng.random((batch, tokens - tail - 1 - pairs)).argpartition(pairs - 1, axis=1)[:, :pairs]
     places = 1 + np.sort(slots, axis=1) + np.arange(pairs)  # of the keys; two tokens each, never overlapping
     return _write(rng, tokens, places, questions)
 

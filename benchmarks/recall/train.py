@@ -21,7 +21,7 @@ from benchmarks.recall.tasks import NOISE, Batch, draw
 
 __all__ = ["STAGES", "Stage", "train"]
 
-_LOCAL_WEIGHT = 0.1
+_LOCAL_WEIGHT = 0.5
 """Of predicting noise, beside answering: it gives heads that forget soon something to do."""
 _MOST_STRIDE = 4
 """Positions of long contexts are stretched up to so far, so that attention sees distances beyond their length."""
@@ -40,7 +40,7 @@ class Stage:
 
 
 STAGES = (
-    Stage(steps=200, batch=16, tokens=40, most_pairs=6, rate=3e-3),
+    Stage(steps=150, batch=16, tokens=40, most_pairs=6, rate=3e-3),
     Stage(steps=300, batch=12, tokens=128, most_pairs=16, rate=3e-3),
     Stage(steps=300, batch=4, tokens=512, most_pairs=48, rate=2e-3),
     Stage(steps=200, batch=1, tokens=2048, most_pairs=48, rate=1e-3),
