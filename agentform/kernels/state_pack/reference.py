@@ -15,7 +15,7 @@ def pack(state: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     kept = state.reshape(-1, state.shape[-1])[rows].float()
     scales = kept.abs().amax(dim=-1) / _LARGEST
     steps = kept / scales.clamp(min=torch.finfo(torch.float32).tiny).unsqueeze(-1)
-    return steps.round().clamp(-_LARGEST, _LARGEST).to(torch.int8), scales
+    return (steps + 0.5).floor().clamp(-_LARGEST, _LARGEST).to(torch.int8), scales
 
 
 def unpack(values: Tensor, scales: Tensor, places: Tensor, state: Tensor) -> None:

@@ -62,6 +62,7 @@ class TorchEngine:
         snapshots: str | SnapshotPolicy | TierPlan = "exact",
         codec: SnapshotCodec | None = None,
         refresh_tokens: int = 0,
+        keep_live_states: bool | None = None,
         reuse_prefixes: bool = True,
         cache_dir: Path | str | None = None,
         disk_limit_bytes: int = 8 << 30,
@@ -76,6 +77,8 @@ class TorchEngine:
         of states while a layer runs. `snapshots` says what is kept of them: "exact", another name of
         `NAMED_POLICIES`, a `SnapshotPolicy`, or the tier of every unit; with a `codec` that is its business. After a
         restore, `refresh_tokens` before the snapshot run again to warm up what it does not hold, if it holds not all.
+        `keep_live_states`: the state that a request leaves in its slot serves the next one that goes on from there; by
+        default where snapshots lose something, so that what follows in a conversation starts from exact states.
         With `cache_dir` ends of turns are kept there, up to `disk_limit_bytes`, and outlive the engine; several
         engines and processes may share a folder.
         Without `reuse_prefixes` every request starts from nothing: what the cache is measured against.
@@ -120,7 +123,7 @@ class TorchEngine:
             num_slots=runner.plan.num_slots,
             snapshot_bytes=runner.snapshot_bytes,
             codec=runner.codec.name if runner.is_recurrent else "",
-            keep_live=not runner.codec.is_exact,
+            keep_live=not runner.codec.is_exact if keep_live_states is None else keep_live_states,
             refresh_tokens=refresh_tokens if runner.drops else 0,
             reuse=reuse_prefixes,
         )
