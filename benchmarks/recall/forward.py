@@ -1,7 +1,7 @@
 """Qwen3.5's forward over whole sequences, for training on a CPU: the same function in fewer and larger operations.
 
-Gated delta rule in chunks after Yang et al., arXiv 2412.06464; the triangular system of a chunk is inverted by
-repeated squaring, which is all matrix products.
+Gated delta rule in chunks after Yang et al., arXiv 2412.06464. The recurrence is computed in float32 also under
+autocast: the systems of chunks are ill-conditioned where keys are alike.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - the name that everyone uses
+import torch.nn.functional as F
 from torch import Tensor
 
 __all__ = ["forward"]
@@ -44,7 +44,9 @@ def _gated_delta_net(layer: Any, hidden: Tensor) -> Tensor:
     query, key = (each.view(batch, tokens, -1, layer.head_k_dim) for each in (query, key))
     value = value.view(batch, tokens, -1, layer.head_v_dim)
     decay = -layer.A_log.exp() * F.softplus(layer.in_proj_a(hidden) + layer.dt_bias)
-    out = _gated_delta(query, key, value, decay, layer.in_proj_b(hidden).sigmoid())
+    beta = layer.in_proj_b(hidden).sigmoid()
+    with torch.autocast("cpu", enabled=False):
+        out = _gated_delta(*(each.float() for each in (query, key, value, decay, beta)))
     out = F.rms_norm(out.float(), out.shape[-1:], layer.norm.weight, layer.norm.variance_epsilon)
     gate = F.silu(layer.in_proj_z(hidden).view(batch, tokens, -1, layer.head_v_dim))
     return layer.out_proj((out * gate).reshape(batch, tokens, -1))
@@ -79,11 +81,11 @@ def _gated_delta(query: Tensor, key: Tensor, value: Tensor, decay: Tensor, beta:
     future = torch.ones(_CHUNK, _CHUNK, dtype=torch.bool).triu(1)
     between = (since.unsqueeze(-1) - since.unsqueeze(-2)).masked_fill(future, float("-inf")).exp()
     attention = attention * between
-    inverse = _inverse(likeness * between * beta.unsqueeze(-1))
+    system = likeness * between * beta.unsqueeze(-1)
     reach, beta = since.exp().unsqueeze(-1), beta.unsqueeze(-1)
-    new, read = (inverse @ torch.cat([value * beta, key * (beta * reach)], dim=-1)).split(
-        [value.shape[-1], key.shape[-1]], dim=-1
-    )
+    given = torch.cat([value * beta, key * (beta * reach)], dim=-1)
+    solved = torch.linalg.solve_triangular(system, given, upper=False, unitriangular=True)
+    new, read = solved.split([value.shape[-1], key.shape[-1]], dim=-1)
     written = key * (since[..., -1:] - since).exp().unsqueeze(-1)
     out = _scan(query * reach, attention, new, read, written.transpose(-1, -2), reach[..., -1:, :])
     return out.transpose(2, 3).reshape(batch, -1, heads, value.shape[-1])[:, :tokens]
@@ -99,18 +101,6 @@ def _scan(query: Tensor, attention: Tensor, new: Tensor, read: Tensor, written: 
         remembered.append(q @ state)
         state = state * decay + k @ deltas[-1]
     return torch.stack(remembered, dim=1) + attention @ torch.stack(deltas, dim=1)
-
-
-def _inverse(system: Tensor) -> Tensor:
-    """Of 1 + the strictly lower part L of `system`: (1 - L)(1 + L²)(1 + L⁴)… , which ends because L is nilpotent."""
-    lower = system.tril(-1)
-    power = lower @ lower
-    out = torch.eye(_CHUNK) - lower
-    out = out + out @ power
-    for _ in range(_CHUNK.bit_length() - 3):
-        power = power @ power
-        out = out + out @ power
-    return out
 
 
 def _unit(vectors: Tensor) -> Tensor:

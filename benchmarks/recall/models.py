@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 from pathlib import Path
@@ -63,12 +64,8 @@ def make(name: str, *, seed: int) -> PreTrainedModel:
 
 
 def save(model: PreTrainedModel, folder: Path) -> None:
-    """Write config, tokenizer and weights in bfloat16; the model's own weights are rounded too."""
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_(parameter.bfloat16().float())
-    model.to(torch.bfloat16).save_pretrained(folder)  # pyright: ignore[reportArgumentType]
-    model.float()
+    """Write config, tokenizer and weights, these in bfloat16."""
+    copy.deepcopy(model).to(torch.bfloat16).save_pretrained(folder)
     config = folder / "config.json"
     facts = json.loads(config.read_text(encoding="utf-8")) | {"full_attention_interval": 4}  # read by servers
     config.write_text(json.dumps(facts, indent=2, sort_keys=True) + "\n", encoding="utf-8")
@@ -113,7 +110,7 @@ def _write_tokenizer(folder: Path) -> None:
     names |= {i: f"{sign}{i - kind.start}" for sign, kind in (("k", KEYS), ("v", VALUES), ("n", NOISE)) for i in kind}
     words = {names.get(i, f"<spare{i}>"): i for i in range(VOCABULARY)}
     tokenizer = Tokenizer(WordLevel(words, unk_token="<spare3>"))
-    tokenizer.pre_tokenizer = WhitespaceSplit()  # pyright: ignore[reportAttributeAccessIssue]
+    tokenizer.pre_tokenizer = WhitespaceSplit()
     tokenizer.add_special_tokens([AddedToken(names[i], special=True, normalized=False) for i in (BOS, ASK, 2)])
     tokenizer.save(str(folder / "tokenizer.json"))
     facts = {"bos_token": "<bos>", "eos_token": "<eos>", "tokenizer_class": "PreTrainedTokenizerFast"}

@@ -54,9 +54,7 @@ class Batch:
         return self.context.shape[1] + 3 * np.arange(self.asked.shape[1]) + 1
 
 
-def draw(
-    rng: np.random.Generator, *, batch: int, tokens: int, pairs: int, questions: int, tail: int = 0
-) -> Batch:
+def draw(rng: np.random.Generator, *, batch: int, tokens: int, pairs: int, questions: int, tail: int = 0) -> Batch:
     """Contexts of `tokens` tokens that hold `pairs` pairs each; `questions` of them are asked, in any order.
 
     The last `tail` tokens are noise.

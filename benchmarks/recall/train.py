@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F  # noqa: N812 - the name that everyone uses
+import torch.nn.functional as F
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -41,10 +41,10 @@ class Stage:
 
 STAGES = (
     Stage(steps=150, batch=16, tokens=40, most_pairs=6, rate=3e-3),
-    Stage(steps=300, batch=12, tokens=128, most_pairs=16, rate=3e-3),
-    Stage(steps=300, batch=4, tokens=512, most_pairs=48, rate=2e-3),
-    Stage(steps=200, batch=1, tokens=2048, most_pairs=48, rate=1e-3),
-    Stage(steps=120, batch=1, tokens=4096, most_pairs=48, rate=5e-4),
+    Stage(steps=260, batch=12, tokens=128, most_pairs=16, rate=3e-3),
+    Stage(steps=260, batch=4, tokens=512, most_pairs=48, rate=2e-3),
+    Stage(steps=160, batch=1, tokens=2048, most_pairs=48, rate=1e-3),
+    Stage(steps=100, batch=1, tokens=4096, most_pairs=48, rate=5e-4),
 )
 
 
@@ -55,8 +55,7 @@ def train(name: str, *, seed: int, stages: tuple[Stage, ...] = STAGES, tell: Cal
     rng = np.random.default_rng(seed)
     curve: list[dict[str, float]] = []
     started, cpu, seen = time.monotonic(), time.process_time(), 0
-    step = 0
-    for stage, rate in _steps(stages):
+    for step, (stage, rate) in enumerate(_steps(stages), start=1):
         for group in optimizer.param_groups:
             group["lr"] = group["scale"] * rate
         batch = _draw(rng, stage)
@@ -66,12 +65,13 @@ def train(name: str, *, seed: int, stages: tuple[Stage, ...] = STAGES, tell: Cal
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         seen += batch.sequences().size
-        step += 1
         if step % 20 == 0:
             times = {"s": time.monotonic() - started, "cpu_s": time.process_time() - cpu}
             facts = {"answer_loss": answer.item(), "recall": right, "noise_loss": local.item()}
             curve.append({"step": step, "tokens": seen, "context": stage.tokens, **facts, **times})
-            tell("  ".join(f"{key} {value:.3f}" if value % 1 else f"{key} {value:g}" for key, value in curve[-1].items()))
+            tell(
+                "  ".join(f"{key} {value:.3f}" if value % 1 else f"{key} {value:g}" for key, value in curve[-1].items())
+            )
     return model.eval(), curve
 
 

@@ -84,9 +84,7 @@ def measure(lab: Lab, cell: Cell, *, seed: int) -> list[dict[str, Any]]:
     return [row for start in chosen for later in LATER for row in _rows(found, start.name, later, seed)]
 
 
-def _both_ways(
-    lab: Lab, start: Start, ids: Any, keys: Sequence[int], later: int
-) -> Iterator[tuple[str, Tensor]]:
+def _both_ways(lab: Lab, start: Start, ids: Any, keys: Sequence[int], later: int) -> Iterator[tuple[str, Tensor]]:
     """At once, which leaves the state as it is, and then one after the other."""
     session = lab.session(start.codec, refresh_tokens=start.refresh_tokens)
     if later:
@@ -96,9 +94,7 @@ def _both_ways(
     yield "in turn", session.ask_in_turn(keys)
 
 
-def _rows(
-    found: dict[tuple[str, int, str], _Answers], start: str, later: int, seed: int
-) -> Iterator[dict[str, Any]]:
+def _rows(found: dict[tuple[str, int, str], _Answers], start: str, later: int, seed: int) -> Iterator[dict[str, Any]]:
     at_once, in_turn = found[start, later, "parallel"], found[start, later, "in turn"]
     live = found["live", later, "parallel"]
     for fields in FIELDS:

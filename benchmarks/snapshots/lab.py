@@ -1,7 +1,7 @@
 """One small model with its parts in hand: a context is read once, then restored by many codecs.
 
-The parts are the engine's own (`StatePool`, `KVPool`, `Step`, codecs); only the scheduler is left out. Reading a context
-of 16k tokens takes a second, restoring and asking some milliseconds.
+The parts are the engine's own (`StatePool`, `KVPool`, `Step`, codecs); only the scheduler is left out. Reading a
+context of 16k tokens takes seconds, restoring and asking some milliseconds.
 
 ::
 
@@ -46,9 +46,10 @@ class _Recorder(ExactCodec):
         return _INPUTS
 
     def encode(self, layer: int, state: LayerState) -> Sequence[Tensor]:
-        assert state.conv is not None and state.recurrent is not None and state.inputs is not None
         self.states[layer] = LayerState(
-            conv=state.conv.clone(), recurrent=state.recurrent.clone(), inputs=state.inputs.clone()
+            conv=_there(state.conv).clone(),
+            recurrent=_there(state.recurrent).clone(),
+            inputs=_there(state.inputs).clone(),
         )
         return ()
 
@@ -119,10 +120,8 @@ class Lab:
             states.clear(0)
             for layer, live in self._recorder.states.items():
                 conv, recurrent = states.rows(layer)
-                assert conv is not None and recurrent is not None and live.conv is not None
-                assert live.recurrent is not None and live.inputs is not None
-                conv[0], recurrent[0] = live.conv, live.recurrent
-                states.note_inputs(layer, [0], live.inputs.unsqueeze(0))
+                _there(conv)[0], _there(recurrent)[0] = live.conv, live.recurrent
+                states.note_inputs(layer, [0], _there(live.inputs).unsqueeze(0))
         session = Session(self, states)
         if codec is not None:
             session.restore(refresh_tokens=refresh_tokens)
@@ -213,3 +212,8 @@ class Session:
         assert num - known <= _OWN, "a session that is too long"
         most = self._lab.most_tokens
         return ((0, num),) if known == most else ((0, known), (most, most + num - known))
+
+
+def _there(tensor: Tensor | None) -> Tensor:
+    assert tensor is not None, "a recurrent layer without convolution or state"
+    return tensor

@@ -56,7 +56,9 @@ def one_conversation(folder: Path, *, tokens: int, num: int, seed: int) -> dict[
 async def _hit_and_miss(folder: Path, batch: Batch) -> dict[str, float]:
     lab = Lab(folder, most_tokens=64)
     times: dict[str, list[float]] = {"miss_s": [], "hit_s": []}
-    async with TorchEngine(folder, snapshots=ranked(lab, _SHARE, Tier.INT8), dtype=torch.float32, num_slots=1) as engine:
+    async with TorchEngine(
+        folder, snapshots=ranked(lab, _SHARE, Tier.INT8), dtype=torch.float32, num_slots=1
+    ) as engine:
         for row in range(len(batch.context)):
             _, missed, _ = await _turn(engine, batch, row, again=False)
             await _turn(engine, batch, (row + 1) % len(batch.context), again=False)  # takes the only live slot

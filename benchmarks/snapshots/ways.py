@@ -48,7 +48,9 @@ def ways(lab: Lab) -> list[Way]:
 
 def ranked(lab: Lab, share: float, tier: Tier, *, order: np.random.Generator | None = None) -> TierPlan:
     """The share of the heads with the longest horizons in `tier`, the others dropped; in random `order` if given."""
-    units = [(tokens, layer, unit) for layer, each in lab.horizons.layers.items() for unit, tokens in enumerate(each.tokens)]
+    units = [
+        (tokens, layer, unit) for layer, each in lab.horizons.layers.items() for unit, tokens in enumerate(each.tokens)
+    ]
     units.sort(reverse=True)
     chosen = units if order is None else [units[index] for index in order.permutation(len(units))]
     kept = {(layer, unit) for _, layer, unit in chosen[: round(share * len(units))]}

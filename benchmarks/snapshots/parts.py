@@ -1,0 +1,97 @@
+"""The parts of the benchmark, each of which can be run alone; their figures share one result file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from benchmarks.harness import RESULTS, Context
+from benchmarks.recall.models import MODELS, folder_of
+from benchmarks.snapshots import capacity, chains, forms, passes, quality
+from benchmarks.snapshots.lab import Lab
+from benchmarks.snapshots.plots import draw
+from benchmarks.snapshots.quality import TAIL, Cell
+from benchmarks.snapshots.tables import show
+
+__all__ = ["PARTS", "SEED", "run"]
+
+SEED = 7
+_QUICK_CELL = Cell(tokens=512, pairs=9, contexts=4)
+
+
+def run(context: Context, parts: Sequence[str] = ()) -> None:
+    """Run the parts named, or all; figures of parts that were not run are kept from the last result."""
+    figures = {} if context.quick else _last(context)
+    for name in parts or PARTS:
+        figures[name] = PARTS[name](context.quick)
+        show(context.console, name, figures[name])
+        context.write(figures, seeds=[SEED])  # a part takes long: what is done is kept when a later one is stopped
+    if not context.quick:
+        draw(figures, RESULTS)
+
+
+def _last(context: Context) -> dict[str, Any]:
+    try:
+        return json.loads((RESULTS / f"{context.name}.json").read_text(encoding="utf-8"))["figures"]
+    except (FileNotFoundError, ValueError, KeyError):
+        return {}
+
+
+def _by_model(measure: Callable[[Lab], Any], most_tokens: int) -> dict[str, Any]:
+    return {name: measure(Lab(folder_of(name), most_tokens=most_tokens)) for name in MODELS}
+
+
+def _quality(quick: bool) -> Any:
+    cells = (_QUICK_CELL,) if quick else quality.GRID
+    longest = max(cell.tokens for cell in cells) - TAIL
+
+    def measure(lab: Lab) -> dict[str, Any]:
+        sizes = {"exact_bytes": lab.exact_bytes, "conv_bytes": lab.conv_bytes}
+        return {**sizes, "rows": quality.measure(lab, cells, seed=SEED)}
+
+    return _by_model(measure, longest)
+
+
+def _forms(quick: bool) -> Any:
+    cell = _QUICK_CELL if quick else Cell(tokens=4096, pairs=16, contexts=60)
+    return _by_model(lambda lab: forms.measure(lab, cell, seed=SEED), cell.tokens - TAIL)
+
+
+def _chains(quick: bool) -> Any:
+    tokens, pairs, num = (256, 4, 2) if quick else (2048, 16, 24)
+    return _by_model(lambda lab: chains.measure(lab, tokens=tokens, pairs=pairs, num=num, seed=SEED), tokens)
+
+
+def _capacity(quick: bool) -> Any:
+    numbers = capacity.CLIFF[:2] if quick else capacity.CLIFF
+    return {
+        "sizes": [
+            {"way": s.name, "bytes": s.num_bytes, "ratio": s.ratio, "state_ratio": s.state_ratio}
+            for s in capacity.sizes()
+        ],
+        "passes": [] if quick else capacity.measure(seed=SEED),
+        "cliff": capacity.cliff({"sequential": False, "random": True}, numbers=numbers, seed=SEED),
+    }
+
+
+def _passes(quick: bool) -> Any:
+    folder = folder_of("gdn")
+    many = (
+        {"conversations": 12, "tokens": 64, "slots": 6}
+        if quick
+        else {"conversations": 500, "tokens": 256, "slots": 256}
+    )
+    return {
+        "engine": passes.measure(folder, **many, seed=SEED),
+        "one": passes.one_conversation(folder, tokens=128 if quick else 4096, num=3 if quick else 15, seed=SEED),
+    }
+
+
+PARTS: Mapping[str, Callable[[bool], Any]] = {
+    "quality": _quality,
+    "forms": _forms,
+    "chains": _chains,
+    "capacity": _capacity,
+    "passes": _passes,
+}
