@@ -51,7 +51,7 @@ def test_triton_steps_branches_as_the_reference(size, per_channel, shared_keys, 
 @pytest.mark.parametrize("value_first", [False, True])
 def test_triton_replays_as_the_reference(size, per_channel, value_first, device):
     triton = pytest.importorskip("agentform.kernels.gated_delta.triton")
-    _, tokens, all_heads, key_dim, value_dim = size
+    _, _, all_heads, key_dim, value_dim = size
     inputs = make_inputs((1, *size[1:]), key_heads=all_heads, per_channel=per_channel, device=device)
     key, value, decay, beta = (each[0] for each in inputs[1:5])
     heads = torch.arange(0, all_heads, 2, dtype=torch.int32, device=device)

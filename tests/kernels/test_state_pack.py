@@ -36,7 +36,7 @@ def make_state(heads, key_dim, value_dim, *, value_first, dtype, device, seed=0)
 def test_triton_packs_and_unpacks_as_the_reference(size, value_first, dtype, share, device):
     triton = pytest.importorskip("agentform.kernels.state_pack.triton")
     state = make_state(*size, value_first=value_first, dtype=dtype, device=device)
-    heads, key_dim, value_dim = size
+    heads, key_dim, _ = size
     rows = (torch.rand(heads * key_dim, generator=torch.Generator().manual_seed(1)) < share).nonzero().flatten()
     rows = rows.to(device)
     values, scales = triton.pack(state, rows)

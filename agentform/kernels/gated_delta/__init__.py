@@ -1,4 +1,4 @@
-"""The gated delta rule over few tokens: branches that share one initial state, and a state rebuilt from its last tokens.
+"""The gated delta rule over few tokens: branches that share an initial state, and a state rebuilt from last tokens.
 
 ::
 
@@ -49,8 +49,8 @@ def step_branches(
     _check(decay.shape[:3] == (branches, tokens, heads) and decay.shape[3] in (1, key.shape[3]), "decay does not fit")
     _check(beta.shape == (branches, tokens, heads), "beta does not fit")
     _check(lengths.shape == (branches,) and lengths.dtype == torch.int32, "lengths must be int32 [branches]")
-    scale = key.shape[3] ** -0.5 if scale is None else scale
-    return _backend(state).step_branches(query, key, value, decay, beta, lengths, state, scale)
+    factor = key.shape[3] ** -0.5 if scale is None else scale
+    return _backend(state).step_branches(query, key, value, decay, beta, lengths, state, factor)
 
 
 def replay(key: Tensor, value: Tensor, decay: Tensor, beta: Tensor, heads: Tensor, state: Tensor) -> None:

@@ -6,6 +6,8 @@ replay is one branch without a state to start from and without outputs.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
@@ -56,7 +58,8 @@ def _launch(
     block_value = min(_BLOCK_VALUE, triton.next_power_of_2(value_dim))
     if not len(heads) or not branches:
         return
-    _delta[(branches * len(heads), triton.cdiv(value_dim, block_value))](
+    kernel: Any = _delta
+    kernel[(branches * len(heads), triton.cdiv(value_dim, block_value))](
         query,
         key,
         value,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
@@ -19,8 +21,9 @@ def pack(state: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     scales = torch.empty(len(rows), dtype=torch.float32, device=state.device)
     block_value = triton.next_power_of_2(value_dim)
     block_rows = _block_rows(block_value)
+    kernel: Any = _pack
     if len(rows):
-        _pack[(triton.cdiv(len(rows), block_rows),)](
+        kernel[(triton.cdiv(len(rows), block_rows),)](
             state, rows, values, scales, len(rows), key_dim, value_dim, *state.stride(), block_rows, block_value
         )
     return values, scales
@@ -31,7 +34,8 @@ def unpack(values: Tensor, scales: Tensor, places: Tensor, state: Tensor) -> Non
     _, key_dim, value_dim = state.shape
     block_value = triton.next_power_of_2(value_dim)
     block_rows = _block_rows(block_value)
-    _unpack[(triton.cdiv(len(places), block_rows),)](
+    kernel: Any = _unpack
+    kernel[(triton.cdiv(len(places), block_rows),)](
         values, scales, places, state, len(places), key_dim, value_dim, *state.stride(), block_rows, block_value
     )
 

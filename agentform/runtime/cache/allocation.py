@@ -32,7 +32,7 @@ from agentform.errors import InvalidRequest
 from agentform.runtime.cache.horizon import EPSILON, Horizons, LayerHorizons
 from agentform.runtime.cache.policy import LayerGeometry, Tier, TierPlan, forgetful_units, plan_bytes
 
-__all__ = ["WINDOWS_TOKENS", "allocate", "expected_error"]
+__all__ = ["INT8_ERROR", "WINDOWS_TOKENS", "allocate", "expected_error"]
 
 LOOKAHEAD_TOKENS = 256
 GAP_TOKENS = 16

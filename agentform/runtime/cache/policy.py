@@ -56,11 +56,11 @@ class LayerGeometry:
     key_dim: int
     value_dim: int
     units_per_head: int
+    input_bytes: int
+    """Bytes of one token's input to the layer."""
     state_itemsize: int = 4
     conv_bytes: int = 0
     """Bytes of the convolution's state, which is always exact."""
-    input_bytes: int = 0
-    """Bytes of one token's input to the layer."""
     conv_tokens: int = 0
     """Tokens before a token that its convolution reads."""
 
