@@ -24,7 +24,14 @@ CLIFF = (64, 128, 192, 256, 320, 400, 500, 640, 800, 1000, 1400, 2000, 2600)
 _BLOCK = 64
 _LAYERS, _HEADS, _KEPT = 36, 32, 12
 _GEOMETRY = LayerGeometry(
-    num_heads=_HEADS, key_dim=128, value_dim=128, units_per_head=1, state_itemsize=4, conv_bytes=8192 * 4 * 2
+    num_heads=_HEADS,
+    key_dim=128,
+    value_dim=128,
+    units_per_head=1,
+    state_itemsize=4,
+    conv_bytes=8192 * 4 * 2,
+    input_bytes=2048 * 2,
+    conv_tokens=3,
 )
 """Of one of Qwen3-Next's 36 gated delta layers: states in float32, convolutions in bfloat16."""
 KV_BYTES = 12 * 2 * 2 * 256 * 2

@@ -25,15 +25,15 @@ GAP = 24
 _SHARE = 0.38
 
 
-def measure(lab: Lab, *, tokens: int, pairs: int, num: int, seed: int) -> dict[str, Any]:
+def measure(lab: Lab, *, tokens: int, pairs: int, num: int, seed: int, links: int = LINKS) -> dict[str, Any]:
     """By codec: recall and logit error of all pairs after each link, means over `num` contexts."""
     rng = np.random.default_rng([seed, 4])
     chosen = _codecs(lab)
-    right = {name: np.zeros((num, LINKS)) for name in ("live", *chosen)}
-    errors = {name: np.zeros((num, LINKS)) for name in chosen}
+    right = {name: np.zeros((num, links)) for name in ("live", *chosen)}
+    errors = {name: np.zeros((num, links)) for name in chosen}
     for index in range(num):
         batch = draw(rng, batch=1, tokens=tokens, pairs=pairs, questions=pairs)
-        more = noise(rng, batch=LINKS, tokens=GAP)
+        more = noise(rng, batch=links, tokens=GAP)
         keys, wanted = batch.asked[0].tolist(), torch.from_numpy(batch.answers[0])
         lab.read(batch.context[0])
         live = list(_chain(lab, None, more, keys))
@@ -80,8 +80,9 @@ def _recall(logits: Tensor, wanted: Tensor) -> float:
 
 
 def _growth(errors: Any, seed: int) -> dict[str, float]:
-    """Mean error of the last ten links over that of links 10 to 20, with its 95% bootstrap over contexts."""
-    early, late = errors[:, 10:20].mean(axis=1), errors[:, -10:].mean(axis=1)
+    """Mean error of the last fifth of the links over that of the second fifth, with its 95% bootstrap over contexts."""
+    fifth = errors.shape[1] // 5
+    early, late = errors[:, fifth : 2 * fifth].mean(axis=1), errors[:, -fifth:].mean(axis=1)
     drawn = np.random.default_rng(seed).integers(0, len(early), size=(2000, len(early)))
     ratios = late[drawn].mean(axis=1) / early[drawn].mean(axis=1)
     low, high = np.quantile(ratios, [0.025, 0.975])

@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.harness import RESULTS, Context
 from benchmarks.recall.models import MODELS, folder_of
-from benchmarks.snapshots import capacity, chains, forms, passes, quality
+from benchmarks.snapshots import capacity, chains, forms, passes, quality, refresh
 from benchmarks.snapshots.lab import Lab
 from benchmarks.snapshots.plots import draw
 from benchmarks.snapshots.quality import TAIL, Cell
@@ -17,18 +17,20 @@ from benchmarks.snapshots.tables import show
 __all__ = ["PARTS", "SEED", "run"]
 
 SEED = 7
+_Part = Callable[[bool, Sequence[str]], Any]
 _QUICK_CELL = Cell(tokens=512, pairs=9, contexts=4)
 
 
-def run(context: Context, parts: Sequence[str] = ()) -> None:
-    """Run the parts named, or all; figures of parts that were not run are kept from the last result."""
-    figures = {} if context.quick else _last(context)
+def run(context: Context, parts: Sequence[str] = (), models: Sequence[str] = tuple(MODELS)) -> None:
+    """Run the parts named, or all; figures of parts and models that were not run are kept from the last result."""
     for name in parts or PARTS:
-        figures[name] = PARTS[name](context.quick)
-        show(context.console, name, figures[name])
+        fresh = PARTS[name](context.quick, models)
+        figures = {} if context.quick else _last(context)
+        figures[name] = {**figures.get(name, {}), **fresh}
+        show(context.console, name, fresh)
         context.write(figures, seeds=[SEED])  # a part takes long: what is done is kept when a later one is stopped
-    if not context.quick:
-        draw(figures, RESULTS)
+        if not context.quick:
+            draw(figures, RESULTS)
 
 
 def _last(context: Context) -> dict[str, Any]:
@@ -38,11 +40,11 @@ def _last(context: Context) -> dict[str, Any]:
         return {}
 
 
-def _by_model(measure: Callable[[Lab], Any], most_tokens: int) -> dict[str, Any]:
-    return {name: measure(Lab(folder_of(name), most_tokens=most_tokens)) for name in MODELS}
+def _by_model(models: Sequence[str], measure: Callable[[Lab], Any], most_tokens: int) -> dict[str, Any]:
+    return {name: measure(Lab(folder_of(name), most_tokens=most_tokens)) for name in models}
 
 
-def _quality(quick: bool) -> Any:
+def _quality(quick: bool, models: Sequence[str]) -> Any:
     cells = (_QUICK_CELL,) if quick else quality.GRID
     longest = max(cell.tokens for cell in cells) - TAIL
 
@@ -50,20 +52,27 @@ def _quality(quick: bool) -> Any:
         sizes = {"exact_bytes": lab.exact_bytes, "conv_bytes": lab.conv_bytes}
         return {**sizes, "rows": quality.measure(lab, cells, seed=SEED)}
 
-    return _by_model(measure, longest)
+    return _by_model(models, measure, longest)
 
 
-def _forms(quick: bool) -> Any:
+def _forms(quick: bool, models: Sequence[str]) -> Any:
     cell = _QUICK_CELL if quick else Cell(tokens=4096, pairs=16, contexts=60)
-    return _by_model(lambda lab: forms.measure(lab, cell, seed=SEED), cell.tokens - TAIL)
+    return _by_model(models, lambda lab: forms.measure(lab, cell, seed=SEED), cell.tokens - TAIL)
 
 
-def _chains(quick: bool) -> Any:
-    tokens, pairs, num = (256, 4, 2) if quick else (2048, 16, 24)
-    return _by_model(lambda lab: chains.measure(lab, tokens=tokens, pairs=pairs, num=num, seed=SEED), tokens)
+def _refresh(quick: bool, models: Sequence[str]) -> Any:
+    cell = _QUICK_CELL if quick else Cell(tokens=4096, pairs=16, contexts=30)
+    return _by_model(models, lambda lab: refresh.measure(lab, cell, seed=SEED), cell.tokens - TAIL)
 
 
-def _capacity(quick: bool) -> Any:
+def _chains(quick: bool, models: Sequence[str]) -> Any:
+    tokens, pairs, num, links = (256, 4, 2, 5) if quick else (2048, 16, 24, chains.LINKS)
+    return _by_model(
+        models, lambda lab: chains.measure(lab, tokens=tokens, pairs=pairs, num=num, links=links, seed=SEED), tokens
+    )
+
+
+def _capacity(quick: bool, models: Sequence[str]) -> Any:
     numbers = capacity.CLIFF[:2] if quick else capacity.CLIFF
     return {
         "sizes": [
@@ -75,12 +84,10 @@ def _capacity(quick: bool) -> Any:
     }
 
 
-def _passes(quick: bool) -> Any:
+def _passes(quick: bool, models: Sequence[str]) -> Any:
     folder = folder_of("gdn")
     many = (
-        {"conversations": 12, "tokens": 64, "slots": 6}
-        if quick
-        else {"conversations": 500, "tokens": 256, "slots": 256}
+        {"conversations": 8, "tokens": 64, "slots": 4} if quick else {"conversations": 500, "tokens": 256, "slots": 256}
     )
     return {
         "engine": passes.measure(folder, **many, seed=SEED),
@@ -88,8 +95,9 @@ def _passes(quick: bool) -> Any:
     }
 
 
-PARTS: Mapping[str, Callable[[bool], Any]] = {
+PARTS: Mapping[str, _Part] = {
     "quality": _quality,
+    "refresh": _refresh,
     "forms": _forms,
     "chains": _chains,
     "capacity": _capacity,

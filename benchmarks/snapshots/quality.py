@@ -33,16 +33,16 @@ class Cell:
 
 
 GRID = (
-    Cell(tokens=1024, pairs=1, contexts=64),
-    Cell(tokens=1024, pairs=4, contexts=24),
+    Cell(tokens=1024, pairs=1, contexts=32),
+    Cell(tokens=1024, pairs=4, contexts=16),
     Cell(tokens=1024, pairs=16, contexts=32),
-    Cell(tokens=4096, pairs=1, contexts=48),
-    Cell(tokens=4096, pairs=4, contexts=24),
-    Cell(tokens=4096, pairs=16, contexts=40),
-    Cell(tokens=4096, pairs=48, contexts=16),
-    Cell(tokens=16384, pairs=1, contexts=24),
-    Cell(tokens=16384, pairs=4, contexts=16),
-    Cell(tokens=16384, pairs=16, contexts=48),
+    Cell(tokens=4096, pairs=1, contexts=32),
+    Cell(tokens=4096, pairs=4, contexts=16),
+    Cell(tokens=4096, pairs=16, contexts=32),
+    Cell(tokens=4096, pairs=48, contexts=12),
+    Cell(tokens=16384, pairs=1, contexts=16),
+    Cell(tokens=16384, pairs=4, contexts=12),
+    Cell(tokens=16384, pairs=16, contexts=40),
 )
 
 
@@ -74,9 +74,12 @@ def _cell(lab: Lab, cell: Cell, chosen: Sequence[Way], seed: int) -> list[dict[s
         lab.read(ids[:-TAIL])
         live = _probe(lab.session(), ids, keys)
         right[_LIVE].append((live[0].argmax(dim=-1) == wanted).tolist())
+        known: dict[tuple[str, int], tuple[Tensor, Tensor]] = {}  # ways that come to the same
         for way in chosen:
-            session = lab.session(way.codec, refresh_tokens=way.refresh_tokens)
-            asked, behind = _probe(session, ids, keys)
+            same = (way.codec.name, way.refresh_tokens)
+            if same not in known:
+                known[same] = _probe(lab.session(way.codec, refresh_tokens=way.refresh_tokens), ids, keys)
+            asked, behind = known[same]
             right[way.key].append((asked.argmax(dim=-1) == wanted).tolist())
             errors[way.key].append(float(logit_error(asked, live[0]).mean()))
             text[way.key].append(float(logit_error(behind, live[1]).mean()))

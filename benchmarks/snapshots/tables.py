@@ -56,6 +56,23 @@ def _quality_row(row: Mapping[str, Any]) -> list[object]:
     ]
 
 
+def _refresh(figures: Mapping[str, Any]) -> Iterator[Table]:
+    for model, rows in figures.items():
+        columns = ["heads kept, int8", "run again", "recall", "− none run again", "logit error", "noise error"]
+        lines = [
+            [
+                f"{row['kept']:.0%}",
+                row["window"],
+                f"{100 * row['recall']:.1f}",
+                _change(row["minus_none"]),
+                f"{row['logit_error']:.3f}",
+                f"{row['text_error']:.3f}",
+            ]
+            for row in rows
+        ]
+        yield _table(f"{model}: tokens run again after a restore", columns, lines)
+
+
 def _forms(figures: Mapping[str, Any]) -> Iterator[Table]:
     for model, rows in figures.items():
         columns = ["start", "later", "fields", "parallel", "in turn", "parallel − in turn", "parallel − live"]
@@ -92,7 +109,7 @@ def _chains(figures: Mapping[str, Any]) -> Iterator[Table]:
         ]
         live = 100 * found["recall"]["live"][-1]
         title = f"{model}: logit error after so many restores; recall of the live state at the end {live:.1f}"
-        yield _table(title, ["codec", *map(str, links), "last ten ÷ 11 to 20", "recall at the end"], rows)
+        yield _table(title, ["codec", *map(str, links), "last fifth ÷ second", "recall at the end"], rows)
 
 
 def _capacity(figures: Mapping[str, Any]) -> Iterator[Table]:
@@ -134,6 +151,7 @@ def _passes(figures: Mapping[str, Any]) -> Iterator[Table]:
 
 _TABLES: Mapping[str, Callable[[Any], Iterator[Table]]] = {
     "quality": _quality,
+    "refresh": _refresh,
     "forms": _forms,
     "chains": _chains,
     "capacity": _capacity,

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -33,7 +35,7 @@ def test_every_question_has_its_one_answer_in_the_context(seed, tokens, pairs, t
     assert (batch.context[:, 0] == BOS).all()
     for context, asked, answers, depths in zip(batch.context, batch.asked, batch.answers, batch.depths, strict=True):
         assert len(set(asked)) == pairs
-        followers = {(key, value) for key, value in zip(context, context[1:], strict=False) if value in VALUES}
+        followers = {(key, value) for key, value in itertools.pairwise(context) if value in VALUES}
         assert {(k, v) for k, v in followers if k in KEYS} == set(zip(asked, answers, strict=True))
         assert (context[depths] == answers).all()
         assert (context[depths - 1] == asked).all()
