@@ -89,16 +89,23 @@ def _policy_table(horizons: Horizons, geometry: Mapping[int, LayerGeometry]) -> 
 
     exact = plan_bytes(NAMED_POLICIES["exact"].plan(horizons, geometry), geometry)
     least = sum(sizes.conv_bytes for sizes in geometry.values())
-    budgets = [least + int((exact - least) * share) for share in _SHARES]
-    policies = {**NAMED_POLICIES, **{f"budget_bytes={each:,}": SnapshotPolicy(budget_bytes=each) for each in budgets}}
+    budgets = {f"{share:.0%} of bytes": least + int((exact - least) * share) for share in _SHARES}
+    policies = {**NAMED_POLICIES, **{label: SnapshotPolicy(budget_bytes=each) for label, each in budgets.items()}}
     tiers = [tier.name.lower() for tier in Tier]
-    table = Table("policy", "MB a snapshot", "smaller", *tiers, "expected error", title="What policies keep, in units")
+    table = Table(
+        "policy",
+        "bytes",
+        "smaller",
+        *tiers,
+        "error",
+        title="What policies keep of a snapshot, in units, and the error that the model of errors expects",
+    )
     for label, policy in policies.items():
         plan = policy.plan(horizons, geometry)
         size, kept = plan_bytes(plan, geometry), plan.count()
         numbers = [f"{kept[tier]:,}" for tier in Tier]
         error = f"{expected_error(plan, horizons):.2g}"
-        table.add_row(label, f"{size / 1e6:,.2f}", f"{exact / size:.1f}x", *numbers, error)
+        table.add_row(label, f"{size:,}", f"{exact / size:.1f}x", *numbers, error)
     return table
 
 

@@ -23,7 +23,7 @@ def test_table_picture_and_policies_are_shown(tmp_path, family):
     show_horizons(console, str(tmp_path), tmp_path / "picture.png")
     text = console.export_text()
     assert (tmp_path / "picture.png").read_bytes().startswith(PNG)
-    for word in ("median", "balanced", "budget_bytes", "expected error", "█"):
+    for word in ("median", "balanced", "50% of bytes", "error", "█"):
         assert word in text
     horizons = horizons_of_folder(tmp_path)
     marks = [line.split()[1] for line in text.splitlines() if line.split() and line.split()[0].isdigit()]
