@@ -83,6 +83,7 @@ def _launch(
         reads=reads,
         block_key=triton.next_power_of_2(key_dim),
         block_value=block_value,
+        enable_fp_fusion=True,  # said outright, since Triton 3.9 warns where it is not
     )
 
 

@@ -24,7 +24,17 @@ def pack(state: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     kernel: Any = _pack
     if len(rows):
         kernel[(triton.cdiv(len(rows), block_rows),)](
-            state, rows, values, scales, len(rows), key_dim, value_dim, *state.stride(), block_rows, block_value
+            state,
+            rows,
+            values,
+            scales,
+            len(rows),
+            key_dim,
+            value_dim,
+            *state.stride(),
+            block_rows,
+            block_value,
+            enable_fp_fusion=True,  # said outright, since Triton 3.9 warns where it is not
         )
     return values, scales
 
@@ -36,7 +46,17 @@ def unpack(values: Tensor, scales: Tensor, places: Tensor, state: Tensor) -> Non
     block_rows = _block_rows(block_value)
     kernel: Any = _unpack
     kernel[(triton.cdiv(len(places), block_rows),)](
-        values, scales, places, state, len(places), key_dim, value_dim, *state.stride(), block_rows, block_value
+        values,
+        scales,
+        places,
+        state,
+        len(places),
+        key_dim,
+        value_dim,
+        *state.stride(),
+        block_rows,
+        block_value,
+        enable_fp_fusion=True,
     )
 
 

@@ -10,6 +10,7 @@ from agentform.runtime.cache.lease import Lease
 from agentform.runtime.cache.misses import Evicted, Miss, explain
 from agentform.runtime.cache.radix_tree import Match, Node, upwards
 from agentform.runtime.cache.returns import ReturnTimes
+from agentform.runtime.cache.working_set import ReuseDistances
 
 __all__ = ["Ledger"]
 
@@ -21,6 +22,7 @@ class Ledger:
         self.counters = Counters()
         self._evicted = Evicted()
         self._returns = ReturnTimes()
+        self.reuse = ReuseDistances()
 
     def request(self, lease: Lease, ids: Sequence[int], match: Match, usable: int, *, recurrent: bool) -> None:
         """A request was admitted; gives its lease the reason of its miss."""
@@ -44,6 +46,7 @@ class Ledger:
         """A request of the conversation came."""
         if conversation is not None:
             self._returns.came_back(conversation, now)
+            self.reuse.use(conversation)
 
     def turn_ended(self, node: Node, conversation: str, now: float) -> None:
         """A conversation ended its turn at the end of `node`, which is pinned for as long as it may stay away."""

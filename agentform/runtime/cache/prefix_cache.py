@@ -266,6 +266,7 @@ class PrefixCache:
             live_tokens=self._live,
             position_bytes=self._position_bytes,
             budget_bytes=self._budget_bytes,
+            working_set=self._ledger.reuse.working_set(),
             conversations=counters.conversations(),
         )
 

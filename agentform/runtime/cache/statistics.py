@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from agentform.runtime.cache.working_set import WorkingSet
+
 __all__ = ["CacheStatistics", "ConversationStatistics"]
 
 
@@ -61,6 +63,8 @@ class CacheStatistics:
     """Positions held by running requests and not (yet) in the tree."""
     position_bytes: int = 0
     budget_bytes: int = 0
+    working_set: WorkingSet = field(default_factory=WorkingSet)
+    """How conversations came back, see `agentform cache advise`."""
     conversations: Mapping[str, ConversationStatistics] = field(default_factory=dict[str, ConversationStatistics])
     """By conversation id, those used last."""
 

@@ -32,9 +32,10 @@ from agentform.runtime.cache.horizon import (
     softplus_decay,
 )
 
-__all__ = ["horizons_of_folder", "horizons_of_model", "read_config", "tensor_files"]
+__all__ = ["LAYER", "horizons_of_folder", "horizons_of_model", "read_config", "tensor_files"]
 
-_LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.")
+LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.")
+"""Where a tensor's name says which layer it is of."""
 _NOT_THE_MODEL = ("mtp.", "draft.")
 _WANTED = (".A_log", ".dt_bias")
 _INDEX = "model.safetensors.index.json"
@@ -94,7 +95,7 @@ def _horizons(tensors: Mapping[str, Tensor], config: Mapping[str, Any], where: s
     layers: dict[int, LayerHorizons] = {}
     digest = hashlib.sha256()
     for name in sorted(tensors):
-        found = _LAYER.search(name)
+        found = LAYER.search(name)
         if not name.endswith(".A_log") or found is None or name.startswith(_NOT_THE_MODEL):
             continue
         beside = name.removesuffix(".A_log") + ".dt_bias"
