@@ -56,17 +56,17 @@ def _quality(quick: bool, models: Sequence[str]) -> Any:
 
 
 def _forms(quick: bool, models: Sequence[str]) -> Any:
-    cell = _QUICK_CELL if quick else Cell(tokens=4096, pairs=16, contexts=60)
+    cell = _QUICK_CELL if quick else Cell(tokens=4096, pairs=16, contexts=48)
     return _by_model(models, lambda lab: forms.measure(lab, cell, seed=SEED), cell.tokens - TAIL)
 
 
 def _refresh(quick: bool, models: Sequence[str]) -> Any:
-    cell = _QUICK_CELL if quick else Cell(tokens=4096, pairs=16, contexts=30)
+    cell = _QUICK_CELL if quick else Cell(tokens=4096, pairs=16, contexts=20)
     return _by_model(models, lambda lab: refresh.measure(lab, cell, seed=SEED), cell.tokens - TAIL)
 
 
 def _chains(quick: bool, models: Sequence[str]) -> Any:
-    tokens, pairs, num, links = (256, 4, 2, 5) if quick else (2048, 16, 24, chains.LINKS)
+    tokens, pairs, num, links = (256, 4, 2, 5) if quick else (2048, 16, 16, chains.LINKS)
     return _by_model(
         models, lambda lab: chains.measure(lab, tokens=tokens, pairs=pairs, num=num, links=links, seed=SEED), tokens
     )
