@@ -19,10 +19,14 @@ from benchmarks.recall.tasks import Batch, draw, needle, noise
 
 __all__ = ["DEPTHS", "GRID", "horizons", "needles", "recall", "right"]
 
-GRID = tuple((tokens, pairs) for tokens in (1024, 4096, 8192, 16384) for pairs in (1, 4, 16, 48))
+GRID = (
+    *((tokens, pairs) for tokens in (1024, 4096) for pairs in (1, 4, 16, 48)),
+    *((tokens, pairs) for tokens in (8192, 16_384) for pairs in (16, 48)),
+)
+"""Tokens and pairs."""
 DEPTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _ANSWERS = 480
-_MOST_CONTEXTS = 60
+_MOST_CONTEXTS = 32
 
 
 def recall(model: PreTrainedModel, *, grid: Sequence[tuple[int, int]] = GRID, seed: int) -> list[dict[str, Any]]:
@@ -30,7 +34,7 @@ def recall(model: PreTrainedModel, *, grid: Sequence[tuple[int, int]] = GRID, se
     rows: list[dict[str, Any]] = []
     for tokens, pairs in grid:
         rng = np.random.default_rng([seed, tokens, pairs])
-        num = min(_MOST_CONTEXTS, math.ceil(_ANSWERS / pairs), max(12, 2 * 131_072 // tokens))
+        num = min(_MOST_CONTEXTS, math.ceil(_ANSWERS / pairs), max(12, 131_072 // tokens))
         found = [right(model, draw(rng, batch=1, tokens=tokens, pairs=pairs, questions=pairs)) for _ in range(num)]
         share = float(np.mean(np.concatenate(found)))
         rows.append({"tokens": tokens, "pairs": pairs, "answers": num * pairs, "recall": share})

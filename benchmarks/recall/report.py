@@ -61,7 +61,7 @@ def _evaluate(folder: Path, *, quick: bool) -> dict[str, Any]:
         "static_quantiles": quantiles([row["static"] for row in rows], 4),
         "seen_quantiles": quantiles([row["seen"] for row in rows], 4),
         "recall": evaluate.recall(model, grid=grid, seed=_HELD_OUT),
-        "needles": evaluate.needles(model, tokens=256 if quick else 16_384, num=4 if quick else 16, seed=_HELD_OUT),
+        "needles": evaluate.needles(model, tokens=256 if quick else 4096, num=4 if quick else 16, seed=_HELD_OUT),
     }
 
 
