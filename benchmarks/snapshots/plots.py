@@ -47,16 +47,17 @@ def _quality(figures: Mapping[str, Any], figure: Any) -> None:
 
 
 def _forms(figures: Mapping[str, Any], figure: Any) -> None:
-    """Nine fields right after the restore."""
+    """Nine fields: how far the answers' logits are from those of the live state, by tokens since the restore."""
     for column, (model, rows) in enumerate(figures.items()):
         axes = figure.add_subplot(1, len(figures), column + 1)
-        chosen = [row for row in rows if row["fields"] == 9 and row["later"] == 0]
-        for offset, way in ((-0.2, "parallel"), (0.2, "in_turn")):
-            places = [index + offset for index in range(len(chosen))]
-            axes.bar(places, [100 * row[way] for row in chosen], width=0.38, label=way.replace("_", " "))
-        axes.set_xticks(range(len(chosen)), [row["start"].replace(", ", ",\n") for row in chosen])
-        axes.set(ylabel="recall (%)", title=f"{model}, nine fields right after the restore")
-        axes.legend(loc="lower right")
+        chosen = [row for row in rows if row["fields"] == 9 and row["parallel_error"] > 0]
+        for start in dict.fromkeys(row["start"] for row in chosen):
+            own = [row for row in chosen if row["start"] == start]
+            (line,) = axes.plot([r["later"] for r in own], [r["parallel_error"] for r in own], marker="o", label=start)
+            axes.plot([r["later"] for r in own], [r["in_turn_error"] for r in own], "--", color=line.get_color())
+        axes.set(xlabel="tokens since the restore", ylabel="logit error", yscale="log")
+        axes.set_title(f"{model}, nine fields: at once, and in turn (dashed)")
+        axes.legend(fontsize="small")
 
 
 def _chains(figures: Mapping[str, Any], figure: Any) -> None:
