@@ -132,6 +132,5 @@ def _against_live(
         "live_recall": sum(whole) / len(whole),
         "minus_live": difference(right[key], right[_LIVE], seed=seed).as_dict(),
         "logit_error": float(np.mean(errors[key])),
-        "logit_errors": [round(each, 5) for each in errors[key]],
         "text_error": float(np.mean(text[key])),
     }
