@@ -61,6 +61,8 @@ def show_statistics(statistics: CacheStatistics, console: Console) -> None:
         f"reused ({'no request yet' if rate is None else f'{rate:.1%}'}); {statistics.resident_tokens:,} tokens and "
         f"{statistics.resident_snapshots:,} snapshots in {statistics.budget_bytes:,} bytes"
     )
+    if statistics.codec:
+        console.print(f"a snapshot takes {statistics.snapshot_bytes:,} bytes ({statistics.codec})")
     table = Table("conversation", "requests", "reused", "run again", "misses")
     for name, each in statistics.conversations.items():
         misses = ", ".join(f"{reason}: {num}" for reason, num in each.misses.items())
