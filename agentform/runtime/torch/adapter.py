@@ -17,7 +17,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -58,7 +58,7 @@ class Layers:
 
     attention: Mapping[int, LayerShape]
     recurrent: Mapping[int, StateShape]
-    compute: Mapping[int, Layer]
+    compute: Mapping[int, Layer] = field(default_factory=dict[int, Layer], compare=False)
     """The recurrent layers themselves."""
 
 
