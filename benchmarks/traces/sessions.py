@@ -22,7 +22,7 @@ _TOKENS_PER_S = 60.0
 class Ask:
     """One request; lengths in tokens, `blocks` are hashes of its whole blocks."""
 
-    conversation: str
+    conversation: str | None
     start_s: float
     end_s: float
     num_prompt: int
@@ -57,7 +57,7 @@ def mooncake(path: Path, *, limit: int | None = None) -> list[Ask]:
         prompt = tuple(request["hash_ids"][: request["input_length"] // MOONCAKE_BLOCK])
         asks.append(
             Ask(
-                conversation=str(number),
+                conversation=None,
                 start_s=start,
                 end_s=start + request["output_length"] / _TOKENS_PER_S,
                 num_prompt=request["input_length"],
