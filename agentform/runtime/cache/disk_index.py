@@ -17,6 +17,7 @@ from agentform.runtime.cache.entry_file import (
     read_header,
     write_entry,
 )
+from agentform.runtime.cache.prefixes import best_prefix
 
 __all__ = ["DiskIndex"]
 
@@ -51,13 +52,7 @@ class DiskIndex:
 
     def best(self, ids: Sequence[int], usable: int) -> tuple[int, str | None]:
         """How many of `ids[:usable]` an entry can bring, and its name."""
-        prefix = tuple(ids[:usable])
-        found: tuple[int, str | None] = (0, None)
-        for name, held in self._ids.items():
-            num = _common(held, prefix)
-            if num > found[0] and (num == len(held) or not self._whole):
-                found = (num, name)
-        return found
+        return best_prefix(self._ids, ids[:usable], whole=self._whole)
 
     def read(self, name: str) -> Entry | None:
         """An entry, or `None` if it is gone or broken; then it is not known any more."""
@@ -134,10 +129,3 @@ class DiskIndex:
                 break
             self._drop(name)
             total -= size
-
-
-def _common(a: tuple[int, ...], b: tuple[int, ...]) -> int:
-    longest = min(len(a), len(b))
-    if a[:longest] == b[:longest]:
-        return longest
-    return next(index for index in range(longest) if a[index] != b[index])

@@ -25,6 +25,9 @@ from agentform.runtime.cache.statistics import CacheStatistics
 
 __all__ = ["Lease", "PrefixCache"]
 
+_EXPECTED_S = 5.0
+"""How long what a queued request will use is kept; the queue says so again before each step."""
+
 
 class PrefixCache:
     """Finds, lends, grows and evicts cached prefixes; used by one thread, `statistics` by any."""
@@ -68,6 +71,23 @@ class PrefixCache:
     def is_recurrent(self) -> bool:
         """Whether sequences resume from snapshots only."""
         return self._snapshot_positions > 0
+
+    @property
+    def is_reusing(self) -> bool:
+        """Whether requests start from what others computed."""
+        return self._reuse
+
+    def expect(self, ids: Sequence[int], *, usable: int) -> int:
+        """How many of `ids[:usable]` a request would find; where they end goes last for the next seconds.
+
+        Does not count as a use.
+        """
+        match = self._tree.match_prefix(ids[: usable if self._reuse else 0], touch=False)
+        node = match.node.deepest_snapshot() if self.is_recurrent else match.node
+        if node is None or not node.end:
+            return 0
+        node.pinned_until = max(node.pinned_until, self._tree.clock() + _EXPECTED_S)
+        return node.end
 
     def peek(self, ids: Sequence[int]) -> tuple[int, int, Runs, Runs]:
         """What is known of `ids`: tokens with KV, tokens that can be resumed from, and of these the KV's positions

@@ -62,6 +62,8 @@ class TorchEngine:
         reuse_prefixes: bool = True,
         cache_dir: Path | str | None = None,
         disk_limit_bytes: int = 8 << 30,
+        max_overtaken: int = 16,
+        max_wait_s: float = 10.0,
         num_threads: int | None = None,
     ) -> None:
         """Load a model folder, or take a loaded model (then `name`, `dtype` and `device` are its own).
@@ -75,6 +77,8 @@ class TorchEngine:
         engines and processes may share a folder.
         Without `reuse_prefixes` every request starts from nothing: what the cache is measured against.
         `max_batch_tokens` bounds the prompt and branch tokens of one step.
+        Of the requests that wait, those with the warmest prompts run first; none is overtaken by more than
+        `max_overtaken` others, and none at all once it has waited for `max_wait_s`.
         Raises EngineError (CacheBudgetExceeded, WeightsCorrupt, ...) if the model cannot be served.
         """
         if not isinstance(model, LoadedModel):
@@ -113,6 +117,8 @@ class TorchEngine:
             runner.compute,
             max_batch_tokens=max_batch_tokens,
             save_state=runner.save_state,
+            max_overtaken=max_overtaken,
+            max_wait_s=max_wait_s,
             disk=self._disk_tier(runner, Path(cache_dir), disk_limit_bytes) if cache_dir is not None else None,
         )
         self._worker = Worker(scheduler, prepare_thread=lambda: _use_threads(num_threads))

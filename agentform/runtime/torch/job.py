@@ -98,6 +98,11 @@ class Job(ABC):
             self._points = SnapshotPoints.of(lease, self.num_prompt, self._boundaries)
         return True
 
+    def expect_fork(self, at: int) -> None:
+        """A request that waits goes another way behind the first `at` tokens: a place worth a snapshot."""
+        if self.cache.is_recurrent:
+            self._points.want(at)
+
     def rewind(self) -> None:
         """A step failed and left the recurrent state undefined: go through the sequence again from its start."""
         if self.done:

@@ -15,6 +15,7 @@ from agentform.runtime.torch.disk_tier import DiskTier
 from agentform.runtime.torch.job import Job
 from agentform.runtime.torch.score_job import ScoreJob
 from agentform.runtime.torch.segment import Segment
+from agentform.runtime.torch.waiting_line import WaitingLine
 
 __all__ = ["Compute", "SaveState", "Scheduler"]
 
@@ -31,7 +32,7 @@ def _no_state(slot: int, runs: Runs) -> None:
 
 
 class Scheduler:
-    """Owned by the worker thread. First come, first admitted; what is admitted never waits for another.
+    """Owned by the worker thread. `WaitingLine` says who is admitted; what is admitted never waits for another.
 
     Each step holds one piece of every completion in progress, and up to `max_batch_tokens` tokens of prompts and
     branches.
@@ -45,14 +46,19 @@ class Scheduler:
         max_batch_tokens: int,
         save_state: SaveState = _no_state,
         disk: DiskTier | None = None,
+        max_overtaken: int = 16,
+        max_wait_s: float = 10.0,
     ) -> None:
-        """`save_state` copies the live recurrent state of a slot into positions of a snapshot."""
+        """`save_state` copies the live recurrent state of a slot into positions of a snapshot.
+
+        A request may be overtaken by `max_overtaken` others whose prompts are warm, within its first `max_wait_s`.
+        """
         self._disk = disk
         self._cache = cache
         self._compute = compute
         self._save_state = save_state
         self._max_batch_tokens = max_batch_tokens
-        self._queue: deque[Job] = deque()
+        self._queue = WaitingLine(cache, max_overtaken=max_overtaken, max_wait_s=max_wait_s)
         self._running: list[Job] = []
         # Jobs of a step that failed and where they were; they run one at a time until they are past that.
         self._suspects: deque[tuple[Job, int]] = deque()
@@ -64,7 +70,7 @@ class Scheduler:
 
     def submit(self, job: Job) -> None:
         """Queue a request."""
-        self._queue.append(job)
+        self._queue.add(job)
 
     def cancel(self, job: Job) -> None:
         """Drop a request wherever it is; harmless when it is done."""
@@ -100,11 +106,11 @@ class Scheduler:
         self._drop_done()
 
     def _admit(self) -> None:
-        while self._queue:
-            self._fetch(self._queue[0])
-            if not self._queue[0].admit(self._cache, self._save_state):
+        while (job := self._queue.next(self._running)) is not None:
+            self._fetch(job)
+            if not job.admit(self._cache, self._save_state):
                 return
-            job = self._queue.popleft()
+            self._queue.admitted(job)
             if not (isinstance(job, ScoreJob) and job.admit_trivial()):
                 self._running.append(job)
 
@@ -177,4 +183,4 @@ class Scheduler:
                 if job.ended_turn:
                     self._disk.turn_ended(tuple(job.ids[: job.num_computed]), job.conversation)
         self._running = [job for job in self._running if not job.done]
-        self._queue = deque(job for job in self._queue if not job.done)
+        self._queue.drop_done()
