@@ -88,7 +88,7 @@ def test_a_common_prefix_is_as_long_as_can_be(a, b):
 
 @given(st.dictionaries(st.sampled_from("abcdef"), TOKENS.map(tuple)), TOKENS, st.booleans())
 def test_the_best_prefix_is_the_longest(held, ids, whole):
-    num, name = best_prefix(held, ids, whole=whole)
+    num, name = best_prefix(held.items(), ids, whole=whole)
     shared = {key: common_prefix(each, tuple(ids)) for key, each in held.items()}
     usable = [n for key, n in shared.items() if n == len(held[key]) or not whole]
     assert num == max(usable, default=0)

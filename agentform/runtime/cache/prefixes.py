@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 __all__ = ["best_prefix", "common_prefix"]
 
@@ -24,14 +24,16 @@ def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
     return low
 
 
-def best_prefix(held: Mapping[str, tuple[int, ...]], ids: Sequence[int], *, whole: bool) -> tuple[int, str | None]:
-    """Which of `held` begins most like `ids`, and how many tokens they share.
+def best_prefix(
+    held: Iterable[tuple[str, tuple[int, ...]]], ids: Sequence[int], *, whole: bool
+) -> tuple[int, str | None]:
+    """Which of `held`, by name, begins most like `ids`, and how many tokens they share.
 
     `whole`: a sequence counts only if all of it is the beginning of `ids`.
     """
     wanted = tuple(ids)
     found: tuple[int, str | None] = (0, None)
-    for name, sequence in held.items():
+    for name, sequence in held:
         num = common_prefix(sequence, wanted)
         if num > found[0] and (num == len(sequence) or not whole):
             found = (num, name)

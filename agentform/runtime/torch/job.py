@@ -47,7 +47,7 @@ class Job(ABC):
         self.done = False
         self.ended_turn = False  # whether the conversation is expected back where this request ended
         self.usable = usable
-        self.was_fetched = False  # whether disk was asked for the prompt
+        self.was_fetched = False  # whether slower tiers were asked for the prompt
         self.conversation = conversation
         self._boundaries = boundaries
         self._mailbox = mailbox

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from agentform.runtime.cache.prefix_cache import PrefixCache
 from agentform.runtime.cache.runs import Runs
-from agentform.runtime.torch.disk_tier import DiskTier
 from agentform.runtime.torch.job import Job
 from agentform.runtime.torch.score_job import ScoreJob
 from agentform.runtime.torch.segment import Segment
+from agentform.runtime.torch.tiers import Tiers
 from agentform.runtime.torch.waiting_line import WaitingLine
 
 __all__ = ["Compute", "SaveState", "Scheduler"]
@@ -45,7 +45,7 @@ class Scheduler:
         *,
         max_batch_tokens: int,
         save_state: SaveState = _no_state,
-        disk: DiskTier | None = None,
+        tiers: Tiers | None = None,
         max_overtaken: int = 16,
         max_wait_s: float = 10.0,
     ) -> None:
@@ -53,7 +53,7 @@ class Scheduler:
 
         A request may be overtaken by `max_overtaken` others whose prompts are warm, within its first `max_wait_s`.
         """
-        self._disk = disk
+        self._tiers = tiers
         self._cache = cache
         self._compute = compute
         self._save_state = save_state
@@ -79,7 +79,7 @@ class Scheduler:
 
     def run_idle(self) -> bool:
         """Do a piece of work that can wait; false if there is none."""
-        return self._disk is not None and self._disk.write_one()
+        return self._tiers is not None and self._tiers.write_one()
 
     def run_once(self) -> None:
         """Admit, expire, and run one step."""
@@ -115,10 +115,9 @@ class Scheduler:
                 self._running.append(job)
 
     def _fetch(self, job: Job) -> None:
-        """Once per job: what disk has of its prompt."""
-        if self._disk is not None and not job.was_fetched:
-            job.was_fetched = True
-            self._disk.fetch(tuple(job.ids), job.usable)
+        """Once per job: what slower tiers have of its prompt."""
+        if self._tiers is not None and not job.was_fetched:
+            job.was_fetched = self._tiers.fetch(tuple(job.ids), job.usable)
 
     def _plan(self) -> _Planned:
         planned: _Planned = []
@@ -178,9 +177,9 @@ class Scheduler:
             self._run([each])
 
     def _drop_done(self) -> None:
-        if self._disk is not None:
+        if self._tiers is not None:
             for job in self._running:
                 if job.ended_turn:
-                    self._disk.turn_ended(tuple(job.ids[: job.num_computed]), job.conversation)
+                    self._tiers.turn_ended(tuple(job.ids[: job.num_computed]), job.conversation)
         self._running = [job for job in self._running if not job.done]
         self._queue.drop_done()
