@@ -237,12 +237,18 @@ class PrefixCache:
         self._release(lease.source)
         if lease.slot is not None:
             self._slots.append(lease.slot)
-        if ends_turn and lease.conversation is not None:
-            self._ledger.turn_ended(lease.node, lease.conversation, self._tree.clock())
+        if lease.conversation is not None:
+            self._ledger.ended(lease.node, lease.conversation)
+            if ends_turn:
+                self._ledger.turn_ended(lease.node, lease.conversation, self._tree.clock())
         self._tree.unlock(lease.node)
         self._free_live(lease.own)
         self._reserved -= lease.reserved
         lease.own, lease.reserved, lease.source, lease.slot = (), 0, None, None
+
+    def expect_return(self, conversation: str, label: str | None) -> None:
+        """The conversation waits for `label` now; its end is pinned for as long as that usually takes."""
+        self._ledger.left(conversation, self._tree.clock(), label)
 
     def count_computed(self, num: int) -> None:
         """Add to the count of tokens that went through the model."""

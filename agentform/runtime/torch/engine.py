@@ -141,6 +141,10 @@ class TorchEngine:
         finally:
             self._serving.cancel(job)
 
+    def expect_return(self, conversation: str, *, after: str) -> None:
+        """See `Engine.expect_return`."""
+        self._serving.expect_return(conversation, after)
+
     def statistics(self) -> CacheStatistics:
         """A snapshot of the prefix cache's counters."""
         return self._serving.statistics()

@@ -101,6 +101,10 @@ class Serving:
         """Drop a request; harmless when it is done."""
         self._worker.cancel(job)
 
+    def expect_return(self, conversation: str, label: str) -> None:
+        """See `Engine.expect_return`."""
+        self._worker.post(lambda: self._cache.expect_return(conversation, label))
+
     def statistics(self) -> CacheStatistics:
         """The cache's counters, and the tiers below it."""
         statistics = self._cache.statistics()
