@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterable
 
 __all__ = ["LEAST_GAP_TOKENS", "SnapshotPoints"]
@@ -36,6 +37,11 @@ class SnapshotPoints:
         if fork is not None:
             wanted.add(fork)
         return cls((point for point in wanted if start < point <= num_prompt), last=start)
+
+    def want(self, point: int) -> None:
+        """One more, if its place is still to come."""
+        if point not in self._wanted:
+            bisect.insort(self._wanted, point)
 
     def take(self, start: int, stop: int) -> list[int]:
         """The points in `(start, stop]`; they count as taken."""

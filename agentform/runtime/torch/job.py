@@ -47,7 +47,7 @@ class Job(ABC):
         self.done = False
         self.ended_turn = False  # whether the conversation is expected back where this request ended
         self.usable = usable
-        self.was_fetched = False  # whether disk was asked for the prompt
+        self.was_fetched = False  # whether slower tiers were asked for the prompt
         self.conversation = conversation
         self._boundaries = boundaries
         self._mailbox = mailbox
@@ -98,6 +98,11 @@ class Job(ABC):
             fork = lease.num_matched if lease.diverged else None
             self._points = SnapshotPoints.of(self.num_prompt, self._boundaries, start=lease.start, fork=fork)
         return True
+
+    def expect_fork(self, at: int) -> None:
+        """A request that waits goes another way behind the first `at` tokens: a place worth a snapshot."""
+        if self.cache.is_recurrent:
+            self._points.want(at)
 
     def rewind(self) -> None:
         """A step failed and left the recurrent state undefined: go through the sequence again from its start."""
