@@ -31,6 +31,8 @@ class Ask:
     """Blocks that are whole once the answer stands, as far as the next request of the session repeats them."""
     boundaries: tuple[int, ...] = ()
     """In blocks: the end of system prompt and tools."""
+    calls: bool = False
+    """Whether it ends with a tool call, so that the conversation comes back when the tool has run."""
 
 
 def agent_sessions(path: Path, *, window_s: float, seed: int, limit: int | None = None) -> list[Ask]:
@@ -88,6 +90,7 @@ def _session(number: int, session: dict[str, Any], offset: float) -> Iterator[As
             prompt=prompt,
             written=_written(prompt, following, (request["in"] + request["out"]) // AGENT_BLOCK),
             boundaries=(fixed,) if 0 < fixed < len(prompt) else (),
+            calls=request.get("stop") == "tool_use",
         )
 
 
