@@ -19,7 +19,9 @@ _COUNTERS = {
     "hit_tokens": "Prompt tokens that need not be computed.",
     "matched_tokens": "Prompt tokens whose KV was found.",
     "restored_tokens": "Prompt tokens that came through a snapshot.",
+    "resumed_tokens": "Prompt tokens whose recurrent state was still live.",
     "replayed_tokens": "Prompt tokens that ran again to rebuild a recurrent state.",
+    "refreshed_tokens": "Prompt tokens that ran again to warm up a restored state.",
     "computed_tokens": "Tokens that went through the model.",
     "evicted_tokens": "Token positions that were evicted.",
     "evicted_snapshots": "Snapshots that were evicted.",
@@ -28,9 +30,20 @@ _COUNTERS = {
 _GAUGES = {
     "resident_tokens": "Token positions in the radix tree.",
     "resident_snapshots": "Snapshots in the radix tree.",
+    "snapshot_bytes": "Bytes of one snapshot.",
     "live_tokens": "Positions held by running requests.",
     "capacity_tokens": "Positions that exist.",
     "budget_bytes": "The memory budget.",
+}
+_TIERS = {
+    "tokens": "Tokens whose KV a tier holds.",
+    "snapshots": "Snapshots that a tier holds.",
+    "used_bytes": "Bytes that a tier uses.",
+    "limit_bytes": "Bytes that a tier may use.",
+}
+_TIER_COUNTERS = {
+    "hits": "Prompts that something was fetched for from a tier.",
+    "fetched_tokens": "Tokens that came to the device from a tier.",
 }
 
 
@@ -70,7 +83,18 @@ class _Collector:
             gauge = GaugeMetricFamily(f"agentform_cache_{name}", text, labels=["model"])
             gauge.add_metric([self._model], getattr(now, name))
             yield gauge
+        yield from self._tiers(now)
         misses = CounterMetricFamily("agentform_cache_misses", "Requests by reason.", labels=["model", "reason"])
         for reason, num in now.misses.items():
             misses.add_metric([self._model, reason], num)
         yield misses
+
+    def _tiers(self, now: CacheStatistics) -> Iterable[Any]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        kinds = ((GaugeMetricFamily, _TIERS), (CounterMetricFamily, _TIER_COUNTERS))
+        for make, name, text in ((make, name, text) for make, names in kinds for name, text in names.items()):
+            family = make(f"agentform_cache_tier_{name}", text, labels=["model", "tier"])
+            for tier, statistics in now.tiers.items():
+                family.add_metric([self._model, tier], getattr(statistics, name))
+            yield family

@@ -8,6 +8,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -79,16 +80,19 @@ def measure_pack(
 def measure_restore(
     device: torch.device, *, tokens: int, rounds: int, layers: int = _LAYERS, heads: int = _HEADS, dim: int = _DIM
 ) -> dict[str, Any]:
-    """A snapshot's unpacking against the prefill that it saves, of which only the recurrent layers are run."""
+    """A snapshot's unpacking against the prefill that it saves, of which only the recurrent layers are run.
+
+    The layers are those of transformers, which are slow without flash-linear-attention: `prefill_path` says which ran.
+    """
     state = torch.randn(heads, dim, dim, device=device)
-    rows = torch.arange(heads * dim, device=device)
+    rows = torch.arange(heads * dim, dtype=torch.int32, device=device)
     values, scales = state_pack.pack(state, rows)
     layer = _layer(heads, dim).to(device, torch.bfloat16 if device.type == "cuda" else torch.float32)
     hidden = torch.randn(1, tokens, layer.hidden_size, device=device, dtype=layer.out_proj.weight.dtype)
 
     def restore() -> None:
         for _ in range(layers):
-            state_pack.unpack(values, scales, rows.int(), state)
+            state_pack.unpack(values, scales, rows, state)
 
     def prefill() -> None:
         with torch.inference_mode():
@@ -98,6 +102,7 @@ def measure_restore(
     prefill_s = seconds["prefill"] * layers
     return {
         "tokens": tokens,
+        "prefill_path": "flash-linear-attention" if find_spec("fla") else "transformers' reference",
         "restore_s": seconds["restore"],
         "prefill_of_recurrent_layers_s": prefill_s,
         "share": seconds["restore"] / prefill_s,

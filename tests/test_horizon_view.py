@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
+from agentform.cli import app
 from agentform.errors import HorizonsUnknown
 from agentform.horizon_view import plot_horizons, show_horizons
 from agentform.runtime.cache.horizon import Horizons, LayerHorizons
@@ -43,6 +45,13 @@ def test_layers_of_different_width_and_what_never_ends_are_plotted(tmp_path):
     }
     plot_horizons(Horizons(layers=layers, digest=""), tmp_path / "p.png", title="two layers")
     assert (tmp_path / "p.png").read_bytes().startswith(PNG)
+
+
+def test_the_command_shows_them(tmp_path):
+    write_tiny_hybrid(tmp_path, "mamba2")
+    done = CliRunner().invoke(app, ["cache", "horizons", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert "balanced" in done.output
 
 
 @pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"lfm2"}))

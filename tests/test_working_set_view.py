@@ -7,7 +7,9 @@ import anyio
 import pytest
 import torch
 from rich.console import Console
+from typer.testing import CliRunner
 
+from agentform.cli import app
 from agentform.errors import InvalidInput
 from agentform.runtime.cache.statistics import CacheStatistics
 from agentform.runtime.cache.working_set import WorkingSet
@@ -107,6 +109,14 @@ def test_missing_and_doubled_sources_are_refused(tmp_path, console):
     for both in (None, tmp_path):
         with pytest.raises(InvalidInput, match="either --trace or --statistics"):
             advise_from_files(console, trace=both, statistics=both, model=None, budget_bytes=None)
+
+
+def test_the_command_reads_a_trace(tmp_path):
+    trace = tmp_path / "trace.jsonl"
+    trace.write_text("".join(f'{{"conversation": {number % 3}, "tokens": 9}}\n' for number in range(12)))
+    done = CliRunner().invoke(app, ["cache", "advise", "--trace", str(trace)])
+    assert done.exit_code == 0, done.output
+    assert "12 uses of 3 conversations" in done.output
 
 
 def test_an_engines_statistics_say_the_same_live_and_saved(tmp_path):

@@ -228,6 +228,7 @@ class Agent:
 
     async def _run_tool(self, session: Session, call: ToolCall, emit: Emit) -> ToolResult:
         await emit(ToolStarted(call=call))
+        session.expect_return(after=call.name)
         try:
             tool = self.tools[call.name]
             returned = await session.within_deadline(functools.partial(tool.run, call.arguments))

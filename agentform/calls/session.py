@@ -42,6 +42,11 @@ class Session:
         """Count `turn_usage` from here."""
         self._usage_before, self.turn_usage = self.usage, Usage()
 
+    def expect_return(self, *, after: str) -> None:
+        """Say that the conversation is back after the call of a tool with this name."""
+        if self._conversation is not None:
+            self.engine.expect_return(self._conversation, after=after)
+
     def count_reasoning(self, num_tokens: int) -> None:
         """Say that so many of the turn's completion tokens were reasoning."""
         self.turn_usage += Usage(reasoning_tokens=num_tokens)

@@ -16,6 +16,7 @@ from agentform.runtime.engine import Branch, ScoreRequest
 from agentform.runtime.torch.decay_weights import horizons_of_folder
 from agentform.runtime.torch.engine import TorchEngine
 from tests.support.engines import complete, settled
+from tests.support.random_talk import play, talks
 from tests.support.tiny_hybrids import FAMILIES, write_tiny_hybrid
 
 DECAYING = [family for family in FAMILIES if family != "lfm2"]
@@ -196,6 +197,56 @@ async def test_cancelling_inside_a_refresh_leaves_no_live_state_and_no_snapshot(
     assert engine.statistics().resident_snapshots == before
     result = await score(engine, PROMPT)
     assert result.usage.restored_tokens == len(PROMPT) - 1
+
+
+def tight(folder, **options):
+    """An engine whose budget holds three conversations and a few snapshots."""
+    with closing(TorchEngine(folder, dtype=torch.float32, num_slots=4, kv_budget_bytes=1 << 24, **options)) as roomy:
+        plan = roomy.memory_plan
+    positions = 3 * 160 + 4 * plan.snapshot_positions
+    budget = plan.num_slots * plan.slot_bytes + plan.scratch_bytes + positions * plan.position_bytes
+    return TorchEngine(folder, dtype=torch.float32, num_slots=4, kv_budget_bytes=budget, **options)
+
+
+def talk(engine, seeds):
+    async def several():
+        played = [await play(engine, talks(seed, 3, alphabet=range(20, 32), length=160)) for seed in seeds]
+        await settled(engine)
+        return played
+
+    return anyio.run(several)
+
+
+@pytest.mark.parametrize("family", ["qwen3_next", "kimi_linear", "falcon_h1"])
+def test_live_states_change_no_answer(folders, family):
+    """Random conversations with branches and edits: exact tiers through the codec, and slots that are taken again."""
+    horizons = horizons_of_folder(folders(family))
+    exact = TierPlan(tiers={layer: (Tier.EXACT,) * len(each.tokens) for layer, each in horizons.layers.items()})
+    options = {"max_batch_tokens": 48, "num_threads": 1}
+    with closing(tight(folders(family), snapshots=exact, keep_live_states=True, **options)) as warm:
+        got = talk(warm, range(3))
+        statistics = warm.statistics()
+    with closing(tight(folders(family), reuse_prefixes=False, **options)) as cold:
+        wanted = talk(cold, range(3))
+    for ours, theirs in zip(got, wanted, strict=True):
+        assert ours.tokens == theirs.tokens
+        for key, values in ours.logprobs.items():
+            assert values == pytest.approx(theirs.logprobs[key], abs=1e-4), key
+    assert statistics.resumed_tokens > 0
+    assert statistics.restored_tokens > 0
+    assert statistics.resumed_tokens + statistics.restored_tokens == statistics.hit_tokens
+
+
+@pytest.mark.parametrize("family", ["qwen3_5", "kimi_linear", "mamba2"])
+def test_refreshes_hold_under_load(folders, family):
+    policy = SnapshotPolicy(drop_below_tokens=200)
+    with closing(
+        tight(folders(family), snapshots=policy, refresh_tokens=9, max_batch_tokens=48, num_threads=1)
+    ) as engine:
+        talk(engine, range(3))
+        statistics = engine.statistics()
+    assert statistics.refreshed_tokens > 0
+    assert statistics.evicted_snapshots + statistics.evicted_tokens > 0
 
 
 @pytest.mark.parametrize("family", ["qwen3_5", "mamba2"])

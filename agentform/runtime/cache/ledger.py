@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from agentform.runtime.cache.counters import Counters
 from agentform.runtime.cache.eviction import Cut
@@ -15,6 +17,15 @@ from agentform.runtime.cache.working_set import ReuseDistances
 __all__ = ["Ledger"]
 
 
+_CONVERSATIONS = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Pin:
+    nodes: tuple[Node, ...]
+    until: float
+
+
 class Ledger:
     """Knows nothing of positions; the counts are read by any thread."""
 
@@ -23,6 +34,8 @@ class Ledger:
         self._evicted = Evicted()
         self._returns = ReturnTimes()
         self.reuse = ReuseDistances()
+        self._ends: OrderedDict[str, Node] = OrderedDict()
+        self._pins: dict[str, _Pin] = {}
 
     def request(self, lease: Lease, ids: Sequence[int], match: Match, usable: int, *, recurrent: bool) -> None:
         """A request was admitted; gives its lease the reason of its miss."""
@@ -43,15 +56,41 @@ class Ledger:
         lease.miss = miss.text if miss is not None else None
 
     def came_back(self, conversation: str | None, now: float) -> None:
-        """A request of the conversation came."""
-        if conversation is not None:
-            self._returns.came_back(conversation, now)
-            self.reuse.use(conversation)
+        """A request of the conversation came; its end need not be pinned any more."""
+        if conversation is None:
+            return
+        self._returns.came_back(conversation, now)
+        self.reuse.use(conversation)
+        pin = self._pins.pop(conversation, None)
+        if pin is not None:
+            for node in pin.nodes:
+                if node.pinned_until == pin.until:  # else someone else wants it as well
+                    node.pinned_until = 0.0
 
-    def turn_ended(self, node: Node, conversation: str, now: float) -> None:
-        """A conversation ended its turn at the end of `node`, which is pinned for as long as it may stay away."""
-        node.pinned_until = now + self._returns.left(conversation, now)
-        self.counters.conversation(conversation).last_length = node.end
+    def ended(self, node: Node, conversation: str) -> None:
+        """A request of the conversation ended at `node`."""
+        self._ends[conversation] = node
+        self._ends.move_to_end(conversation)
+        while len(self._ends) > _CONVERSATIONS:
+            self._pins.pop(self._ends.popitem(last=False)[0], None)
+
+    def left(self, conversation: str, now: float, label: str | None = None) -> None:
+        """The conversation left where it ended, which is pinned for as long as it may stay away."""
+        until = now + self._returns.left(conversation, now, label)
+        end = self._ends.get(conversation)
+        if end is None:
+            return
+        resumed = end.deepest_snapshot() or end
+        if (earlier := self._pins.get(conversation)) is not None:
+            until = max(until, earlier.until)
+        for node in (end, resumed):
+            node.pinned_until = max(node.pinned_until, until)
+        self._pins[conversation] = _Pin(nodes=(end, resumed), until=until)
+
+    def turn_ended(self, conversation: str, now: float) -> None:
+        """A conversation ended its turn where its last request ended."""
+        self.left(conversation, now)
+        self.counters.conversation(conversation).last_length = self._ends[conversation].end
 
     def evicted(self, given: Cut) -> None:
         """Something was given up."""

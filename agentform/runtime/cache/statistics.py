@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from agentform.runtime.cache.working_set import WorkingSet
 
-__all__ = ["CacheStatistics", "ConversationStatistics"]
+__all__ = ["CacheStatistics", "ConversationStatistics", "TierStatistics"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +19,23 @@ class ConversationStatistics:
     hit_tokens: int = 0
     replayed_tokens: int = 0
     misses: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+@dataclass(frozen=True, kw_only=True)
+class TierStatistics:
+    """What one tier holds now, and what came from it since the engine started."""
+
+    entries: int = 0
+    """Sequences; not counted for the device, which holds a tree."""
+    tokens: int = 0
+    """Whose KV is held; slower tiers hold what sequences share once for each of them."""
+    snapshots: int = 0
+    used_bytes: int = 0
+    limit_bytes: int = 0
+    hits: int = 0
+    """Prompts that something was fetched for."""
+    fetched_tokens: int = 0
+    """Tokens that came to the device."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +82,8 @@ class CacheStatistics:
     budget_bytes: int = 0
     working_set: WorkingSet = field(default_factory=WorkingSet)
     """How conversations came back, see `agentform cache advise`."""
+    tiers: Mapping[str, TierStatistics] = field(default_factory=dict[str, TierStatistics])
+    """"device", and "host" and "disk" where there are any."""
     conversations: Mapping[str, ConversationStatistics] = field(default_factory=dict[str, ConversationStatistics])
     """By conversation id, those used last."""
 

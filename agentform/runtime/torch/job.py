@@ -47,7 +47,7 @@ class Job(ABC):
         self.done = False
         self.ended_turn = False  # whether the conversation is expected back where this request ended
         self.usable = usable
-        self.was_fetched = False  # whether disk was asked for the prompt
+        self.was_fetched = False  # whether slower tiers were asked for the prompt
         self.conversation = conversation
         self._boundaries = boundaries
         self._mailbox = mailbox
@@ -96,7 +96,8 @@ class Job(ABC):
         self._position, self._stored = lease.start, lease.num_matched
         if cache.is_recurrent:
             self._start_from(lease)
-            self._points = SnapshotPoints.of(lease, self.num_prompt, self._boundaries)
+            fork = lease.num_matched if lease.diverged else None
+            self._points = SnapshotPoints.of(self.num_prompt, self._boundaries, start=lease.start, fork=fork)
         return True
 
     def _start_from(self, lease: Lease) -> None:
@@ -110,6 +111,12 @@ class Job(ABC):
             self._settle = lease.start, snapshot.runs
         else:  # all tokens run again, and the state is exact
             self._load = ()
+
+    def expect_fork(self, at: int) -> None:
+        """A request that waits goes another way behind the first `at` tokens: a place worth a snapshot."""
+        is_warming = self._settle is not None and at <= self._settle[0]
+        if self.cache.is_recurrent and not is_warming:
+            self._points.want(at)
 
     def rewind(self) -> None:
         """A step failed and left the recurrent state undefined: go through the sequence again from its start."""
