@@ -11,7 +11,7 @@ from typing import Any
 from rich.table import Table
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from benchmarks.harness import RESULTS, Context, quantiles
+from benchmarks.harness import PLOTS, Context, quantiles
 from benchmarks.recall import evaluate
 from benchmarks.recall.models import MODELS, folder_of, save
 from benchmarks.recall.train import STAGES, Stage, recipe, train
@@ -106,4 +106,5 @@ def _plot(figures: dict[str, Any]) -> None:
         right = figure.add_subplot(len(figures), 3, 3 * index + 3)
         right.scatter([row["static"] for row in each["horizons"]], [row["seen"] for row in each["horizons"]], s=14)
         right.set(xscale="log", yscale="log", xlabel="static horizon (tokens)", ylabel="seen on noise (tokens)")
-    figure.savefig(RESULTS / "recall.png", dpi=110)
+    PLOTS.mkdir(parents=True, exist_ok=True)
+    figure.savefig(PLOTS / "recall.png", dpi=110)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from benchmarks.harness import RESULTS, Context
+from benchmarks.harness import PLOTS, RESULTS, Context
 from benchmarks.recall.models import MODELS, folder_of
 from benchmarks.snapshots import capacity, chains, forms, passes, quality, refresh
 from benchmarks.snapshots.lab import Lab
@@ -26,11 +26,20 @@ def run(context: Context, parts: Sequence[str] = (), models: Sequence[str] = tup
     for name in parts or PARTS:
         fresh = PARTS[name](context.quick, models)
         figures = {} if context.quick else _last(context)
-        figures[name] = {**figures.get(name, {}), **fresh}
+        figures[name] = {**figures.get(name, {}), **_rounded(fresh)}
         show(context.console, name, fresh)
         context.write(figures, seeds=[SEED])  # a part takes long: what is done is kept when a later one is stopped
         if not context.quick:
-            draw(figures, RESULTS)
+            draw(figures, PLOTS)
+
+
+def _rounded(figures: Any) -> Any:
+    """Six digits behind the point: there are thousands of figures."""
+    if isinstance(figures, dict):
+        return {key: _rounded(each) for key, each in figures.items()}
+    if isinstance(figures, list):
+        return [_rounded(each) for each in figures]
+    return round(figures, 6) if isinstance(figures, float) else figures
 
 
 def _last(context: Context) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def measure(folder: Path, *, conversations: int, tokens: int, slots: int, seed: 
 
 def one_conversation(folder: Path, *, tokens: int, num: int, seed: int) -> dict[str, float]:
     """Medians of what one conversation costs when it is found and when it is not; A B A B, after a warm-up."""
-    batch = draw(np.random.default_rng([seed, 3]), batch=num, tokens=tokens + _NEW, pairs=4, questions=1, tail=_NEW)
+    batch = draw(np.random.default_rng([seed, 3]), batch=2 * num, tokens=tokens + _NEW, pairs=4, questions=1, tail=_NEW)
     return asyncio.run(_hit_and_miss(folder, batch))
 
 
@@ -62,10 +62,12 @@ async def _hit_and_miss(folder: Path, batch: Batch) -> dict[str, float]:
     async with TorchEngine(
         folder, snapshots=ranked(lab, _SHARE, Tier.INT8), dtype=torch.float32, num_slots=1
     ) as engine:
-        for row in range(len(batch.context)):
-            _, missed, _ = await _turn(engine, batch, row, again=False)
-            await _turn(engine, batch, (row + 1) % len(batch.context), again=False)  # takes the only live slot
-            _, hit, _ = await _turn(engine, batch, row, again=True)
+        for row in range(0, len(batch.context), 2):
+            found, missed, _ = await _turn(engine, batch, row, again=False)
+            await _turn(engine, batch, row + 1, again=False)  # takes the only live slot
+            restored, hit, _ = await _turn(engine, batch, row, again=True)
+            assert not found, "a new conversation that was found"
+            assert restored, "a known conversation that was not found"
             times["miss_s"].append(missed)
             times["hit_s"].append(hit)
     medians = {name: statistics.median(each) for name, each in times.items()}

@@ -19,7 +19,7 @@ def draw(figures: Mapping[str, Any], folder: Path) -> None:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingDependency("the plots need matplotlib: pip install matplotlib") from error
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for part, panels in _PLOTS.items():
         if part in figures:
             figure = Figure(figsize=(11, 4.2 * (2 if part == "quality" else 1)), layout="constrained")
