@@ -14,7 +14,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from agentform.agent.conversation import Conversation
 from agentform.agent.observer import Done, Observer, Report, RunObserved, ToolObserved, TurnObserved, observed
 from agentform.calls.blocking import run_blocking
-from agentform.calls.caller import Caller, Turn
+from agentform.calls.caller import Aim, Caller, Turn
 from agentform.calls.choose import Scoring
 from agentform.calls.limits import Limits
 from agentform.calls.prior import PriorStore
@@ -239,7 +239,7 @@ class Agent:
         operation = TurnObserved(agent=self.name, model=self.engine.info.name, conversation=conversation.id, step=step)
         with observed(self.observers, operation) as report:
             turn = await self._caller.turn(
-                session, conversation.messages, past=conversation.token_ids, may_call=may_call, emit=emit
+                session, conversation.messages, past=conversation.token_ids, aim=Aim(may_call=may_call), emit=emit
             )
             calls = tuple(call.name for call in turn.message.calls)
             report(Done(usage=session.turn_usage, finish=turn.finish, calls=calls, content=turn.message.content))
