@@ -41,18 +41,15 @@ async def review(call: ToolCall, tool: Tool[..., object], approve: Approve) -> T
     Raises:
         InvalidInput: edited arguments break the tool's schema, or `approve` returned something else than an approval.
     """
-    match await _asked(approve, call):
-        case Deny() as denial:
-            return denial
-        case False:
-            return Deny()
-        case True | Allow(arguments=None):
-            return call
-        case Allow(arguments=edited):
-            _check(tool, edited)
-            return replace(call, arguments=edited, evidence=())
-        case other:
-            raise InvalidInput(f"approve returned {other!r} for {call.name!r}: Allow(…), Deny(…), True or False can be")
+    answer = await _asked(approve, call)
+    if answer is False or isinstance(answer, Deny):
+        return answer or Deny()
+    if answer is True or answer == Allow():
+        return call
+    if not isinstance(answer, Allow) or answer.arguments is None:
+        raise InvalidInput(f"approve returned {answer!r} for {call.name!r}: Allow(…), Deny(…), True or False can be")
+    _check(tool, answer.arguments)
+    return replace(call, arguments=answer.arguments, evidence=())
 
 
 async def _asked(approve: Approve, call: ToolCall) -> object:

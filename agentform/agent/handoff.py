@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING, Any
 
 from agentform.errors import DuplicateTool
-from agentform.messages import ToolCall, ToolResult
-from agentform.tools import Tool, Toolbox, tool
+from agentform.tools import Tool, tool
 
 if TYPE_CHECKING:
     from agentform.agent.loop import Agent
 
-__all__ = ["handoff_refused", "handoff_result", "handoff_tools"]
+__all__ = ["handoff_tools"]
 
 
-def handoff_tools(tools: Toolbox, agents: Iterable[Agent[Any]]) -> dict[str, tuple[Tool[[], None], Agent[Any]]]:
+def handoff_tools(taken: Container[str], agents: Iterable[Agent[Any]]) -> dict[str, tuple[Tool[[], None], Agent[Any]]]:
     """For each agent the tool that stands for handing over to it, by the tool's name: ``transfer_to_<agent>``.
 
     Raises:
-        DuplicateTool: two agents share a name, or a tool has the name already.
+        DuplicateTool: two agents share a name, or the tool's name is among those `taken`.
         InvalidToolName: the agent's name cannot be part of a tool's.
     """
     made: dict[str, tuple[Tool[[], None], Agent[Any]]] = {}
     for agent in agents:
         name = f"transfer_to_{agent.name}"
-        if name in made or name in tools:
+        if name in made or name in taken:
             raise DuplicateTool(f"handing over to {agent.name!r} needs the name {name!r}, which is taken")
         description = f"Hand the conversation over to {agent.name}. {agent.description}".strip()
         made[name] = (tool(name=name, description=description)(_hand_over), agent)
@@ -34,14 +33,3 @@ def handoff_tools(tools: Toolbox, agents: Iterable[Agent[Any]]) -> dict[str, tup
 
 def _hand_over() -> None:
     raise AssertionError("the run hands over; nothing calls this")
-
-
-def handoff_result(call: ToolCall, agent: Agent[Any]) -> ToolResult:
-    """What the agent that takes over reads as the result of the call."""
-    return ToolResult(call_id=call.id, name=call.name, content=f"{agent.name} takes over.")
-
-
-def handoff_refused(call: ToolCall) -> ToolResult:
-    """The result of a further handoff in the same turn."""
-    text = "Error: another agent takes over already"
-    return ToolResult(call_id=call.id, name=call.name, content=text, is_error=True)
