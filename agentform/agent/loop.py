@@ -12,8 +12,9 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from agentform.agent.conversation import Conversation
+from agentform.agent.observer import Done, Observer, Report, RunObserved, ToolObserved, TurnObserved, observed
 from agentform.calls.blocking import run_blocking
-from agentform.calls.caller import Caller
+from agentform.calls.caller import Caller, Turn
 from agentform.calls.choose import Scoring
 from agentform.calls.limits import Limits
 from agentform.calls.prior import PriorStore
@@ -23,7 +24,7 @@ from agentform.errors import DeadlineExceeded, InvalidInput, ToolFailed
 from agentform.messages import CallReady, Event, Message, ToolCall, ToolFinished, ToolResult, ToolStarted, Usage
 from agentform.runtime.engine import Engine
 from agentform.schema.json_text import dumps, to_jsonable
-from agentform.tools import Toolbox
+from agentform.tools import Tool, Toolbox
 
 __all__ = ["Agent", "AgentRun", "OnToolError", "RunResult"]
 
@@ -107,8 +108,12 @@ class Agent:
         reasoning: Reasoning | None = None,
         priors: PriorStore | None = None,
         on_tool_error: OnToolError = "feed_back",
+        name: str = "agent",
+        observers: Iterable[Observer] = (),
     ) -> None:
         self.engine = engine
+        self.name = name
+        self.observers = tuple(observers)
         self.tools = tools if isinstance(tools, Toolbox) else Toolbox(tools)
         self.limits = limits or Limits()
         self.on_tool_error: OnToolError = on_tool_error
@@ -193,7 +198,11 @@ class Agent:
         num_messages = len(conversation.messages)
         try:
             conversation.add(prompt)
-            return await self._steps(conversation, limits, emit)
+            operation = RunObserved(agent=self.name, model=self.engine.info.name, conversation=conversation.id)
+            with observed(self.observers, operation) as report:
+                result = await self._steps(conversation, limits, emit)
+                report(Done(usage=result.usage, finish=result.finish, content=result.output))
+            return result
         except BaseException:
             conversation.roll_back(num_messages)
             raise
@@ -207,9 +216,7 @@ class Agent:
         for step in range(limits.steps):
             if step + 1 == limits.steps and finish == "answer" and self.tools:
                 finish = "steps"
-            turn = await self._caller.turn(
-                session, conversation.messages, past=conversation.token_ids, may_call=finish == "answer", emit=emit
-            )
+            turn = await self._turn(session, conversation, step, may_call=finish == "answer", emit=emit)
             if any(_times_made(call, calls) >= limits.same_call for call in turn.message.calls):
                 finish = "repetition"
                 continue
@@ -222,16 +229,43 @@ class Agent:
             for call in turn.message.calls:
                 await emit(CallReady(call=call))
                 calls.append(call)
-                result = await self._run_tool(session, call, emit)
+                result = await self._run_tool(session, conversation, call, emit)
                 conversation.messages.append(Message(role="tool", content=result.content, result=result))
         raise AssertionError("the last step offers no tool, so it ends with an answer")
 
-    async def _run_tool(self, session: Session, call: ToolCall, emit: Emit) -> ToolResult:
+    async def _turn(
+        self, session: Session, conversation: Conversation, step: int, *, may_call: bool, emit: Emit
+    ) -> Turn:
+        operation = TurnObserved(agent=self.name, model=self.engine.info.name, conversation=conversation.id, step=step)
+        with observed(self.observers, operation) as report:
+            turn = await self._caller.turn(
+                session, conversation.messages, past=conversation.token_ids, may_call=may_call, emit=emit
+            )
+            calls = tuple(call.name for call in turn.message.calls)
+            report(Done(usage=session.turn_usage, finish=turn.finish, calls=calls, content=turn.message.content))
+        return turn
+
+    async def _run_tool(self, session: Session, conversation: Conversation, call: ToolCall, emit: Emit) -> ToolResult:
+        tool = self.tools[call.name]
+        operation = ToolObserved(
+            agent=self.name,
+            conversation=conversation.id,
+            tool=call.name,
+            description=tool.description,
+            call_id=call.id,
+            arguments=call.arguments,
+        )
         await emit(ToolStarted(call=call))
+        with observed(self.observers, operation) as report:
+            result = await self._result(session, tool, call, report)
+        await emit(ToolFinished(call=call, result=result))
+        return result
+
+    async def _result(self, session: Session, tool: Tool[..., Any], call: ToolCall, report: Report) -> ToolResult:
         try:
-            tool = self.tools[call.name]
             returned = await session.within_deadline(functools.partial(tool.run, call.arguments))
             result = ToolResult(call_id=call.id, name=call.name, content=_as_text(returned))
+            report(Done(finish="ok", content=result.content))
         except DeadlineExceeded:
             raise
         except Exception as error:
@@ -239,7 +273,7 @@ class Agent:
                 raise ToolFailed(call.name, error) from error
             text = f"Error: {type(error).__name__}: {error}"
             result = ToolResult(call_id=call.id, name=call.name, content=text, is_error=True)
-        await emit(ToolFinished(call=call, result=result))
+            report(Done(finish="error", error=type(error).__name__, content=text))
         return result
 
 
