@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import urllib.request
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from agentform.telemetry.page import hit_rate_page
 __all__ = ["fetch_statistics", "is_url", "plot", "statistics_view", "stats"]
 
 _TIMEOUT_S = 5.0
+_KEY_VARIABLE = "AGENTFORM_API_KEY"
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _SHOWN_SAMPLES = 60
 
@@ -32,13 +34,16 @@ def is_url(source: str) -> bool:
     return source.startswith(("http://", "https://"))
 
 
-def fetch_statistics(url: str, *, key: str | None = None) -> CacheStatistics:
-    """What a server exports now; a URL without a path is asked for /metrics. `key` is sent as a bearer token.
+def fetch_statistics(url: str) -> CacheStatistics:
+    """What a server exports now; a URL without a path is asked for /metrics.
+
+    The key in the variable AGENTFORM_API_KEY, if there is one, is sent as a bearer token.
 
     Raises:
         InvalidInput: nothing answers there, or what answers exports no cache.
     """
     place = url if urlsplit(url).path.strip("/") else url.rstrip("/") + "/metrics"
+    key = os.environ.get(_KEY_VARIABLE)
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
         with urllib.request.urlopen(urllib.request.Request(place, headers=headers), timeout=_TIMEOUT_S) as answer:
@@ -51,17 +56,17 @@ def fetch_statistics(url: str, *, key: str | None = None) -> CacheStatistics:
         raise InvalidInput(f"{place}: {error}") from error
 
 
-def stats(source: str, console: Console, *, watch: bool, every_s: float, key: str | None = None) -> None:
+def stats(source: str, console: Console, *, watch: bool, every_s: float) -> None:
     """Show a cache folder's or a server's state, once or until interrupted.
 
     Raises:
         InvalidInput: there is no such folder or server.
     """
-    view = _view(source, key)
+    view = _view(source)
     shown = view()
     if not watch:
         if is_url(source):
-            show_statistics(fetch_statistics(source, key=key), console)
+            show_statistics(fetch_statistics(source), console)
         else:
             console.print(shown)
         return
@@ -75,14 +80,14 @@ def stats(source: str, console: Console, *, watch: bool, every_s: float, key: st
             return
 
 
-def _view(source: str, key: str | None) -> Callable[[], RenderableType]:
+def _view(source: str) -> Callable[[], RenderableType]:
     if not is_url(source):
         return lambda: folder_view(Path(source))
     history = HitRateHistory()
 
     def look() -> RenderableType:
         try:
-            now = fetch_statistics(source, key=key)
+            now = fetch_statistics(source)
         except InvalidInput as error:
             if not history.samples:
                 raise
@@ -117,13 +122,13 @@ def _line(history: HitRateHistory) -> str:
     return "".join(" " if rate is None else _BLOCKS[min(len(_BLOCKS) - 1, int(rate * len(_BLOCKS)))] for rate in rates)
 
 
-def plot(source: str, out: Path, *, seconds: float, every_s: float, key: str | None = None) -> int:
+def plot(source: str, out: Path, *, seconds: float, every_s: float) -> int:
     """Draw a history file, or a server watched for `seconds`, on an HTML page; returns the number of samples.
 
     Raises:
         InvalidInput: the source cannot be read or the page cannot be written.
     """
-    history = _sampled(source, seconds, every_s, key) if is_url(source) else HitRateHistory.load(Path(source))
+    history = _sampled(source, seconds, every_s) if is_url(source) else HitRateHistory.load(Path(source))
     try:
         out.write_text(hit_rate_page(history.samples, title=f"Cache hit rate: {source}"), encoding="utf-8")
     except OSError as error:
@@ -131,11 +136,11 @@ def plot(source: str, out: Path, *, seconds: float, every_s: float, key: str | N
     return len(history.samples)
 
 
-def _sampled(url: str, seconds: float, every_s: float, key: str | None) -> HitRateHistory:
+def _sampled(url: str, seconds: float, every_s: float) -> HitRateHistory:
     history = HitRateHistory(capacity=max(1, int(seconds / every_s) + 2))
     until = time.monotonic() + seconds
-    history.add(fetch_statistics(url, key=key))
+    history.add(fetch_statistics(url))
     while time.monotonic() + every_s <= until:
         time.sleep(every_s)
-        history.add(fetch_statistics(url, key=key))
+        history.add(fetch_statistics(url))
     return history

@@ -73,7 +73,6 @@ def fetch_model(name: Annotated[str, typer.Argument(help="A catalogue name or a 
 
 _Source = Annotated[str, typer.Argument(help="The cache_dir of an engine, or the URL of a server's /metrics.")]
 _Every = Annotated[float, typer.Option("--every", min=0.05, help="Seconds between two looks.")]
-_Key = Annotated[str | None, typer.Option(envvar="AGENTFORM_API_KEY", help="The server's key, if it asks for one.")]
 
 
 @cache_app.command("stats")
@@ -83,12 +82,14 @@ def cache_stats(
         bool, typer.Option("--watch", help="Go on until interrupted; a server's hit rate over time.")
     ] = False,
     every: _Every = 1.0,
-    key: _Key = None,
 ) -> None:
-    """Show what a cache folder holds, or what the cache of a running server does."""
+    """Show what a cache folder holds, or what the cache of a running server does.
+
+    A server that asks for a key gets the one in the variable AGENTFORM_API_KEY.
+    """
     from agentform.cache_watch import stats
 
-    stats(source, Console(), watch=watch, every_s=every, key=key)
+    stats(source, Console(), watch=watch, every_s=every)
 
 
 @cache_app.command("plot")
@@ -99,12 +100,11 @@ def cache_plot(
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("hit_rate.html"),
     seconds: Annotated[float, typer.Option(help="How long to watch a server.")] = 60.0,
     every: _Every = 1.0,
-    key: _Key = None,
 ) -> None:
     """Draw token hit rate over time, by conversation and miss reason, on a page that a browser shows."""
     from agentform.cache_watch import plot
 
-    num = plot(source, out, seconds=seconds, every_s=every, key=key)
+    num = plot(source, out, seconds=seconds, every_s=every)
     typer.echo(f"{out}: {num} samples")
 
 

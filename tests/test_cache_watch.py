@@ -81,8 +81,10 @@ def test_what_exports_no_cache_is_refused(text):
         read_cache_metrics(text)
 
 
-def test_a_server_is_asked_for_its_metrics_with_its_key(server):
-    assert fetch_statistics(server.url, key="k-1").lookup_tokens == 100
+def test_a_server_is_asked_for_its_metrics_with_its_key(server, monkeypatch):
+    monkeypatch.setenv("AGENTFORM_API_KEY", "k-1")
+    assert fetch_statistics(server.url).lookup_tokens == 100
+    monkeypatch.delenv("AGENTFORM_API_KEY")
     assert fetch_statistics(server.url + "/metrics").lookup_tokens == 200
     assert server.keys == ["Bearer k-1", None]
     with pytest.raises(InvalidInput, match="404"):
