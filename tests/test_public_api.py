@@ -9,6 +9,7 @@ import json
 import re
 import subprocess
 import sys
+import typing
 from pathlib import Path
 
 import pytest
@@ -21,32 +22,47 @@ PUBLIC = [
     "Agent",
     "AgentRun",
     "AgentformError",
+    "Allow",
     "AnswerDelta",
+    "ArgumentChosen",
+    "ArgumentDelta",
     "CallReady",
     "ChoiceMade",
     "Conversation",
+    "ConversationStore",
     "Decision",
     "Decisions",
+    "Deny",
     "DependsOn",
     "Event",
     "Evidence",
     "Filled",
+    "HandedOff",
     "Limits",
     "Message",
     "OneOf",
     "PriorStore",
     "Reasoning",
     "ReasoningDelta",
+    "Responder",
+    "Response",
+    "RunContext",
+    "RunFinished",
     "RunResult",
+    "SQLiteStore",
+    "Sampling",
     "Score",
     "Scoring",
+    "Streaming",
     "Tool",
     "ToolCall",
     "ToolFinished",
     "ToolResult",
     "ToolStarted",
     "Toolbox",
+    "TurnFinished",
     "Usage",
+    "UseTool",
     "YesNo",
     "decide",
     "errors",
@@ -94,6 +110,7 @@ def test_a_public_name_can_be_imported_and_says_what_it_is(module, name):
     if name == "Event":  # a union of classes cannot carry a docstring of its own
         assert all(inspect.getdoc(kind) for kind in value.__args__)
         return
+    value = typing.get_origin(value) or value
     doc = vars(value).get("__doc__") if inspect.isclass(value) else inspect.getdoc(value)
     assert doc
     assert not doc.startswith(f"{name}("), "the docstring is the one that a dataclass gives itself"

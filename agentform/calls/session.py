@@ -12,7 +12,7 @@ from agentform.calls.limits import Deadline, Limits
 from agentform.errors import DeadlineExceeded
 from agentform.grammar.spec import GrammarSpec
 from agentform.messages import Usage
-from agentform.runtime.engine import Branch, Chunk, Engine, GenerateRequest, ScoreRequest
+from agentform.runtime.engine import Branch, Chunk, Engine, GenerateRequest, Sampling, ScoreRequest
 
 __all__ = ["Session"]
 
@@ -22,16 +22,26 @@ T = TypeVar("T")
 class Session:
     """Sends requests and adds up their usage. Made inside a running event loop, for one run."""
 
-    def __init__(self, engine: Engine, *, limits: Limits, conversation: str | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        limits: Limits,
+        conversation: str | None = None,
+        sampling: Sampling | None = None,
+    ) -> None:
         self.engine = engine
         self.tokenizer = engine.tokenizer
         self.limits = limits
         self.turn_usage = Usage()
         """What the current turn has used."""
+        self.call_usage = Usage()
+        """What the current call of the turn has used, the free text before the first one included."""
         self._usage_before = Usage()
         self._ends = engine.tokenizer.eos_ids
         self._deadline = Deadline(limits.deadline_s)
         self._conversation = conversation
+        self._sampling = sampling or Sampling()
 
     @property
     def usage(self) -> Usage:
@@ -39,12 +49,26 @@ class Session:
         return self._usage_before + self.turn_usage
 
     def begin_turn(self) -> None:
-        """Count `turn_usage` from here."""
+        """Count `turn_usage` and `call_usage` from here."""
         self._usage_before, self.turn_usage = self.usage, Usage()
+        self.begin_call()
+
+    def begin_call(self) -> None:
+        """Count `call_usage` from here."""
+        self.call_usage = Usage()
+
+    def charge(self, usage: Usage) -> None:
+        """Add what was used on behalf of the current turn."""
+        self.turn_usage += usage
+        self.call_usage += usage
+
+    def move_to(self, engine: Engine) -> None:
+        """Send further requests to another engine."""
+        self.engine, self.tokenizer, self._ends = engine, engine.tokenizer, engine.tokenizer.eos_ids
 
     def count_reasoning(self, num_tokens: int) -> None:
         """Say that so many of the turn's completion tokens were reasoning."""
-        self.turn_usage += Usage(reasoning_tokens=num_tokens)
+        self.charge(Usage(reasoning_tokens=num_tokens))
 
     async def score(self, prompt_ids: Sequence[int], branches: Sequence[Branch]) -> tuple[tuple[float, ...], ...]:
         """Natural-log probabilities, one tuple per branch. Raises what `Engine.score` raises."""
@@ -59,7 +83,7 @@ class Session:
             result = await self.engine.score(request)
         except DeadlineExceeded as error:  # the engine knows what was left, not what the run was given
             raise self._deadline.exceeded() from error
-        self.turn_usage += result.usage
+        self.charge(result.usage)
         return result.logprobs
 
     async def generate(
@@ -70,13 +94,15 @@ class Session:
         stop: Sequence[str] = (),
         grammar: GrammarSpec | None = None,
     ) -> AsyncGenerator[Chunk, None]:
-        """Stream a completion. Whoever may leave it early has to close it.
+        """Stream a completion, within what the limits leave of the run's tokens. Whoever may leave it early has to
+        close it.
 
         Raises what `Engine.generate` raises, and DeadlineExceeded at the deadline.
         """
         request = GenerateRequest(
             prompt_ids=tuple(prompt_ids),
-            max_tokens=max_tokens,
+            max_tokens=self._within_budget(max_tokens),
+            sampling=self._sampling,
             stop=tuple(stop),
             grammar=grammar,
             boundaries=self._boundaries(prompt_ids),
@@ -85,14 +111,22 @@ class Session:
         )
         async with aclosing(self.engine.generate(request)) as chunks:
             async for chunk in chunks:
-                self.turn_usage += chunk.usage or Usage()
+                self.charge(chunk.usage or Usage())
                 yield chunk
                 if chunk.finish == "deadline":
                     raise self._deadline.exceeded()
 
+    def _within_budget(self, max_tokens: int) -> int:
+        most = self.limits.completion_tokens
+        return max_tokens if most is None else max(0, min(max_tokens, most - self.usage.completion_tokens))
+
     def _boundaries(self, prompt_ids: Sequence[int]) -> tuple[int, ...]:
         """The ends of the prompt's messages: where a later prompt goes on, or goes another way."""
         return tuple(at + 1 for at, token in enumerate(prompt_ids) if token in self._ends)
+
+    def remaining_s(self) -> float | None:
+        """Seconds left until the deadline, or `None` without one. Raises DeadlineExceeded when none are left."""
+        return self._deadline.remaining_s()
 
     async def within_deadline(self, work: Callable[[], Awaitable[T]]) -> T:
         """Await work of others, cancelled at the deadline.
