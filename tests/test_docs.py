@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import doctest
 import importlib
+import inspect
 import io
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -17,7 +19,9 @@ import pytest
 import typer.main
 
 import agentform
+from agentform import errors
 from agentform.cli import app
+from agentform.runtime.cache import misses
 from tests.support.doc_blocks import Block, blocks_of, commands_of
 
 ROOT = Path(__file__).parent.parent
@@ -139,6 +143,36 @@ def test_every_page_of_the_site_is_in_its_navigation():
         if not any(line.endswith(name := str(page.relative_to(ROOT / "docs"))) for line in lines)
     ]
     assert missing == []
+
+
+def test_every_public_name_is_in_the_reference():
+    shown = {
+        line.removeprefix("::: ").strip()
+        for page in ROOT.glob("docs/reference/*.md")
+        for line in page.read_text(encoding="utf-8").splitlines()
+        if line.startswith("::: ")
+    }
+    missing = [
+        name
+        for name in agentform.__all__
+        if f"agentform.{name}" not in shown and getattr(getattr(agentform, name), "__module__", "") not in shown
+    ]
+    assert missing == ["Event"]  # a union, which is shown with the messages
+
+
+def test_every_error_is_explained():
+    kinds = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)]
+    raised = [kind.__name__ for kind in kinds if not kind.__subclasses__()]
+    text = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    assert [name for name in raised if f"`{name}`" not in text] == []
+
+
+def test_every_miss_reason_is_explained():
+    text = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    source = inspect.getsource(misses)
+    said = set(re.findall(r'text=f?"([^"]*)"', source))
+    assert said
+    assert [each for each in said if f"`{re.sub('{.*', 'N', each)}`" not in text] == []
 
 
 def test_json_files_beside_the_pages_are_json():

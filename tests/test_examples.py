@@ -60,3 +60,19 @@ def test_the_coding_agent_follows_its_script_to_an_edit(monkeypatch, capsys):
     assert "+        return self._items.pop()" in out
     assert "stack.py is written." in out
     assert "pop(0)" in (EXAMPLES / "coding_agent" / "project" / "stack.py").read_text()
+
+
+@pytest.mark.parametrize(("said", "written"), [("y", True), ("n", False)])
+def test_the_coding_agent_asks_before_it_writes(said, written, monkeypatch, capsys, tmp_path):
+    from rich.console import Console
+
+    from agentform.agent.testing import Call, Say, ScriptedEngine
+
+    (tmp_path / "a.txt").write_text("one")
+    script = [Call("edit_file", {"path": "a.txt", "old": "one", "new": "two"}), Say("Done.")]
+    monkeypatch.setattr("agentform.load_engine", lambda name: ScriptedEngine(script))
+    monkeypatch.setattr(Console, "input", lambda self, prompt: said)
+    out = run("coding_agent/agent.py", ["Change it.", "--folder", str(tmp_path)], monkeypatch, capsys)
+    assert "+two" in out
+    assert (tmp_path / "a.txt").read_text() == ("two" if written else "one")
+    assert ("does not want this change" in out) is not written

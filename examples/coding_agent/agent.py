@@ -18,9 +18,10 @@ import anyio
 from rich.console import Console
 from rich.syntax import Syntax
 from rich.text import Text
-from workspace import Workspace
+from workspace import NotAllowed, Workspace
 
-from agentform import Agent, AnswerDelta, CallReady, Limits, ReasoningDelta, ToolFinished, load_engine
+from agentform import Agent, AnswerDelta, CallReady, Deny, Limits, ReasoningDelta, ToolCall, ToolFinished, load_engine
+from agentform.agent.approval import Approve
 from agentform.agent.testing import Call, Say, ScriptedEngine
 from agentform.runtime.engine import Engine
 
@@ -38,6 +39,23 @@ SCRIPT = [
     Say("pop takes the newest item now."),
 ]
 """What a larger model may do when it is told to fix the bug."""
+
+
+def approval(workspace: Workspace, console: Console, *, ask: bool) -> Approve:
+    """Shows each change before it is made and asks whether it may be."""
+
+    def approve(call: ToolCall) -> bool | Deny:
+        try:
+            change = workspace.change(call.name, call.arguments)
+        except NotAllowed as error:
+            return Deny(str(error))
+        if change is None:
+            return True
+        console.print(Syntax(change.diff, "diff", background_color="default"))
+        allowed = not ask or console.input("Make this change? [y/N] ").strip().lower() == "y"
+        return allowed or Deny("the user does not want this change")
+
+    return approve
 
 
 async def run(agent: Agent, question: str, console: Console) -> None:
@@ -67,16 +85,14 @@ def main() -> None:
     options = parser.parse_args()
     console = Console()
 
-    def confirm(diff: str) -> bool:
-        console.print(Syntax(diff, "diff", background_color="default"))
-        return options.yes or options.scripted or console.input("Make this change? [y/N] ").strip().lower() == "y"
-
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.folder or Path(shutil.copytree(PROJECT, Path(scratch) / "project"))
         engine: Engine = ScriptedEngine(SCRIPT) if options.scripted else load_engine(options.model)
+        workspace = Workspace(folder)
         agent = Agent(
             engine,
-            tools=Workspace(folder, confirm=confirm).tools(),
+            tools=workspace.tools(),
+            approve=approval(workspace, console, ask=not (options.yes or options.scripted)),
             instructions=INSTRUCTIONS,
             limits=Limits(
                 steps=6 if options.scripted or options.question else 2, answer_tokens=64, reasoning_tokens=32

@@ -4,7 +4,8 @@
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,22 +14,33 @@ from pydantic import Field
 
 from agentform import tool
 
-__all__ = ["Confirm", "NotAllowed", "Workspace"]
-
-Confirm = Callable[[str], bool]
-"""Shown a change as a unified diff; whether it may be made."""
+__all__ = ["Change", "NotAllowed", "Workspace"]
 
 
 class NotAllowed(Exception):
-    """Raised when a path leaves the folder, a file is too large, or a change is turned down. The model is told."""
+    """Raised when a path leaves the folder, a file is too large, or an edit does not fit. The model is told."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """What a call would do to a file."""
+
+    path: str
+    before: str
+    after: str
+
+    @property
+    def diff(self) -> str:
+        """For people."""
+        lines = [text.splitlines(keepends=True) for text in (self.before, self.after)]
+        return "".join(unified_diff(*lines, fromfile=self.path, tofile=self.path))
 
 
 class Workspace:
     """A folder, and the tools over it. Hidden files are neither shown nor touched."""
 
-    def __init__(self, root: Path, *, confirm: Confirm, max_bytes: int = 20_000, max_files: int = 200) -> None:
+    def __init__(self, root: Path, *, max_bytes: int = 20_000, max_files: int = 200) -> None:
         self._root = root.resolve(strict=True)
-        self._confirm = confirm
         self._max_bytes = max_bytes
         self._max_files = max_files
 
@@ -63,7 +75,7 @@ class Workspace:
             new: Annotated[str, Field(description="What shall stand there instead")],
         ) -> str:
             """Replace a piece of text in a file of the project."""
-            return self.edit(path, old, new)
+            return self._write(self.edit(path, old, new))
 
         @tool
         def write_file(
@@ -71,7 +83,7 @@ class Workspace:
             text: Annotated[str, Field(description="The whole text of the file")],
         ) -> str:
             """Write a new file into the project."""
-            return self.create(path, text)
+            return self._write(self.create(path, text))
 
         return [list_files, read_file, edit_file, write_file]
 
@@ -87,18 +99,24 @@ class Workspace:
         except UnicodeDecodeError:
             raise NotAllowed(f"{path} is no UTF-8 text") from None
 
-    def edit(self, path: str, old: str, new: str) -> str:
-        """Replace `old`, which must be there once. Raises NotAllowed."""
+    def edit(self, path: str, old: str, new: str) -> Change:
+        """The change that replaces `old`, which must be there once. Raises NotAllowed."""
         text = self.read(path)
         if (num := text.count(old)) != 1:
             raise NotAllowed(f"the text to replace is in {path} {num} times; it must be there exactly once")
-        return self._write(path, text, text.replace(old, new))
+        return Change(path=path, before=text, after=text.replace(old, new))
 
-    def create(self, path: str, text: str) -> str:
-        """Write a new file. Raises NotAllowed."""
+    def create(self, path: str, text: str) -> Change:
+        """The change that makes a new file. Raises NotAllowed."""
         if self._place(path).exists():
             raise NotAllowed(f"{path} exists; edit it instead")
-        return self._write(path, "", text)
+        return Change(path=path, before="", after=text)
+
+    def change(self, name: str, arguments: Mapping[str, Any]) -> Change | None:
+        """What a call of a tool would change; `None` for tools that change nothing. Raises NotAllowed."""
+        if name == "edit_file":
+            return self.edit(**arguments)
+        return self.create(**arguments) if name == "write_file" else None
 
     def _place(self, path: str) -> Path:
         """Where a path points. Links are followed before it is judged, so none leads out."""
@@ -113,17 +131,13 @@ class Workspace:
             raise NotAllowed(f"{path!r} is hidden")
         return place
 
-    def _write(self, path: str, before: str, after: str) -> str:
-        place = self._place(path)
-        if len(after.encode()) > self._max_bytes:
-            raise NotAllowed(f"{path} would have more than {self._max_bytes:,} bytes")
-        lines = [text.splitlines(keepends=True) for text in (before, after)]
-        diff = "".join(unified_diff(*lines, fromfile=path, tofile=path))
-        if not self._confirm(diff):
-            raise NotAllowed("the user did not allow this change")
+    def _write(self, change: Change) -> str:
+        place = self._place(change.path)
+        if len(change.after.encode()) > self._max_bytes:
+            raise NotAllowed(f"{change.path} would have more than {self._max_bytes:,} bytes")
         place.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=place.parent, prefix=".", suffix=".tmp")
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(after)
+            file.write(change.after)
         os.replace(name, place)
-        return f"{path} is written."
+        return f"{change.path} is written."

@@ -30,13 +30,12 @@ def root(tmp_path):
 
 
 @pytest.fixture
-def diffs():
-    return []
+def workspace(root):
+    return Workspace(root, max_bytes=1000)
 
 
-@pytest.fixture
-def workspace(root, diffs):
-    return Workspace(root, confirm=lambda diff: not diffs.append(diff), max_bytes=1000)
+def tools_of(workspace):
+    return {tool.name: tool for tool in workspace.tools()}
 
 
 ESCAPES = [
@@ -54,14 +53,15 @@ PARTS = ["..", ".", "up", "src", "link.txt", "/", "new", ".git", "~", "..."]
 
 
 @pytest.mark.parametrize("path", ESCAPES)
-def test_no_path_leads_out_or_to_what_is_hidden(path, workspace, diffs):
+def test_no_path_leads_out_or_to_what_is_hidden(path, workspace):
     with pytest.raises(NotAllowed):
         workspace.read(path)
     with pytest.raises(NotAllowed):
         workspace.edit(path, "s", "t")
     with pytest.raises(NotAllowed):
         workspace.create(path, "t")
-    assert diffs == []
+    with pytest.raises(NotAllowed):
+        tools_of(workspace)["write_file"](path, "t")
 
 
 @given(st.lists(st.sampled_from(PARTS), min_size=1, max_size=6))
@@ -72,7 +72,7 @@ def test_what_is_written_is_inside(parts):
         os.symlink(scratch, root / "up")
         before = {path for path in Path(scratch).rglob("*") if not path.is_relative_to(root)}
         with contextlib.suppress(NotAllowed, OSError):
-            Workspace(root, confirm=lambda diff: True).create("/".join(parts), "t")
+            tools_of(Workspace(root))["write_file"]("/".join(parts), "t")
         assert {path for path in Path(scratch).rglob("*") if not path.is_relative_to(root)} == before
 
 
@@ -80,11 +80,14 @@ def test_only_plain_visible_files_are_listed(workspace):
     assert workspace.files() == ["src/a.py"]
 
 
-def test_an_edit_is_shown_and_made(workspace, root, diffs):
-    assert workspace.edit("src/a.py", "x = 1", "x = 2") == "src/a.py is written."
+def test_an_edit_is_seen_before_it_is_made(workspace, root):
+    arguments = {"path": "src/a.py", "old": "x = 1", "new": "x = 2"}
+    assert "-x = 1\n+x = 2\n" in workspace.change("edit_file", arguments).diff
+    assert (root / "src" / "a.py").read_text() == "x = 1\ny = 1\n"
+    assert tools_of(workspace)["edit_file"](**arguments) == "src/a.py is written."
     assert (root / "src" / "a.py").read_text() == "x = 2\ny = 1\n"
-    assert "-x = 1\n+x = 2\n" in diffs[0]
     assert [path.name for path in (root / "src").iterdir()] == ["a.py"]
+    assert workspace.change("read_file", {"path": "src/a.py"}) is None
 
 
 @pytest.mark.parametrize(("old", "num"), [("= 1", 2), ("z", 0)])
@@ -93,36 +96,26 @@ def test_the_text_to_replace_must_be_there_once(old, num, workspace):
         workspace.edit("src/a.py", old, "2")
 
 
-def test_what_is_turned_down_is_not_done(root):
-    careful = Workspace(root, confirm=lambda diff: False)
-    with pytest.raises(NotAllowed, match="did not allow"):
-        careful.edit("src/a.py", "x = 1", "x = 2")
-    with pytest.raises(NotAllowed, match="did not allow"):
-        careful.create("b.py", "")
-    assert careful.files() == ["src/a.py"]
-    assert (root / "src" / "a.py").read_text() == "x = 1\ny = 1\n"
-
-
 def test_sizes_are_limited(workspace, root):
     (root / "big.txt").write_text("a" * 1001)
     with pytest.raises(NotAllowed, match="more than 1,000 bytes"):
         workspace.read("big.txt")
     with pytest.raises(NotAllowed, match="more than 1,000 bytes"):
-        workspace.create("new.txt", "ä" * 501)
+        tools_of(workspace)["write_file"]("new.txt", "ä" * 501)
     (root / "binary").write_bytes(b"\xff")
     with pytest.raises(NotAllowed, match="UTF-8"):
         workspace.read("binary")
 
 
 def test_a_new_file_does_not_replace_one(workspace, root):
-    workspace.create("lib/b.py", "b")
+    tools_of(workspace)["write_file"]("lib/b.py", "b")
     assert (root / "lib" / "b.py").read_text() == "b"
     with pytest.raises(NotAllowed, match="exists"):
         workspace.create("src/a.py", "")
 
 
 def test_files_to_read_are_chosen_among_those_that_are_there(workspace):
-    tools = {tool.name: tool for tool in workspace.tools()}
+    tools = tools_of(workspace)
     assert sorted(tools) == ["edit_file", "list_files", "read_file", "write_file"]
     assert tools["read_file"].target.validator.check({"path": "src/a.py"}) == ()
     assert tools["read_file"].target.validator.check({"path": "../outside.txt"})
