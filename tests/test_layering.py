@@ -39,7 +39,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "agent.testing": ("messages", "runtime.byte_tokenizer", "runtime.script", "runtime.scripted"),
 }
 # Users' side of the package: it may use whatever it is made of.
-OPEN = ("", "__main__", "cache_view", "cli", "demo", "plan", "tuning_view", "telemetry")
+OPEN = ("", "__main__", "cache_view", "cli", "demo", "plan", "serve", "tuning_view", "telemetry")
 ONLY_FOR_TYPES = {("errors", "messages")}
 
 
