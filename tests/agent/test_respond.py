@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from agentform import (
     AnswerDelta,
+    ArgumentChosen,
     CallReady,
     ChoiceMade,
     Limits,
@@ -150,7 +151,7 @@ async def test_events_come_while_the_turn_runs_and_the_response_after():
         events = [event async for event in turn]
     text = "".join(event.text for event in events if isinstance(event, ReasoningDelta))
     assert text == "I switch it on."
-    assert [type(event) for event in events[-2:]] == [ChoiceMade, CallReady]
+    assert [type(event) for event in events[-4:]] == [ChoiceMade, ArgumentChosen, ArgumentChosen, CallReady]
     assert turn.result.calls == (events[-1].call,)
     async with responder.stream(USER) as turn:
         assert [event.text async for event in turn if isinstance(event, AnswerDelta)] == ["Hi."]
