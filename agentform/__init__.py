@@ -8,6 +8,8 @@ word. Importing this package imports no torch.
 from agentform import errors
 from agentform.agent.conversation import Conversation
 from agentform.agent.loop import Agent, AgentRun, RunResult
+from agentform.agent.respond import Responder, Response, UseTool
+from agentform.agent.streaming import Streaming
 from agentform.calls.choose import Scoring
 from agentform.calls.decisions import Decision, Decisions, OneOf, Score, YesNo, decide
 from agentform.calls.form_filling import Filled, fill, fill_sync
@@ -29,6 +31,7 @@ from agentform.messages import (
     ToolStarted,
     Usage,
 )
+from agentform.runtime.engine import Sampling
 from agentform.runtime.load import load_engine
 from agentform.schema.depends import DependsOn
 from agentform.tools import Tool, Toolbox, tool
@@ -55,9 +58,13 @@ __all__ = [
     "PriorStore",
     "Reasoning",
     "ReasoningDelta",
+    "Responder",
+    "Response",
     "RunResult",
+    "Sampling",
     "Score",
     "Scoring",
+    "Streaming",
     "Tool",
     "ToolCall",
     "ToolFinished",
@@ -65,6 +72,7 @@ __all__ = [
     "ToolStarted",
     "Toolbox",
     "Usage",
+    "UseTool",
     "YesNo",
     "decide",
     "errors",

@@ -13,7 +13,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 
 from agentform.agent.conversation import Conversation
 from agentform.calls.blocking import run_blocking
-from agentform.calls.caller import Caller
+from agentform.calls.caller import Aim, Caller
 from agentform.calls.choose import Scoring
 from agentform.calls.limits import Limits
 from agentform.calls.prior import PriorStore
@@ -208,7 +208,11 @@ class Agent:
             if step + 1 == limits.steps and finish == "answer" and self.tools:
                 finish = "steps"
             turn = await self._caller.turn(
-                session, conversation.messages, past=conversation.token_ids, may_call=finish == "answer", emit=emit
+                session,
+                conversation.messages,
+                past=conversation.token_ids,
+                aim=Aim(may_call=finish == "answer"),
+                emit=emit,
             )
             if any(_times_made(call, calls) >= limits.same_call for call in turn.message.calls):
                 finish = "repetition"

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from agentform.calls.choose import Priors, Scoring, choose, require_confidence
-from agentform.calls.fill import Filling, evidence_of
+from agentform.calls.fill import Draft, Filling, evidence_of
 from agentform.calls.frame import Frame, ToolText, learn_frame
-from agentform.calls.place import Place, at
+from agentform.calls.place import Place, after, at
 from agentform.calls.prior import CONTENT_FREE, PriorStore
 from agentform.calls.questions import Question
 from agentform.calls.recovery import Recovered, recover
-from agentform.calls.repair import fill_form
+from agentform.calls.repair import fill_form, refusal
 from agentform.calls.session import Session
 from agentform.calls.thinking import Emit, Reasoning, Thought, think
 from agentform.calls.transcript import Context, advance, continue_from, splice
@@ -33,7 +33,7 @@ from agentform.schema.form import pointer
 from agentform.schema.json_text import dumps, loads
 from agentform.schema.load import Target
 
-__all__ = ["Caller", "Turn"]
+__all__ = ["Aim", "Caller", "Turn"]
 
 ANSWER = "answer"
 """The name under which "no tool" stands among the tools' names when the next step is chosen."""
@@ -50,6 +50,23 @@ class Turn:
     finish: FinishReason
     """How the free text ended; `length` means that it was cut off."""
     decision: Evidence | None = None
+    filled: Draft | None = None
+    """The form that was the answer, if the turn was to answer with one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aim:
+    """What a turn may come to; by default the model calls any of the tools or answers in free text."""
+
+    may_call: bool = True
+    may_answer: bool = True
+    """Without it the model calls a tool, whatever it says before."""
+    tool: str | None = None
+    """The only tool that may be called; the model is told of the others all the same."""
+    form: Target | None = None
+    """An answer is this form, filled, instead of free text."""
+    stop: tuple[str, ...] = ()
+    """Texts that end the turn where they occur in free text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +77,15 @@ class _Made:
     text: str
     evidence: tuple[Evidence, ...]
     decision: Evidence
+
+
+@dataclass(frozen=True)
+class _Spoken:
+    """A turn up to the point where it becomes an answer."""
+
+    prompt_ids: tuple[int, ...]
+    thought: Thought | None = None
+    decision: Evidence | None = None
 
 
 @dataclass(kw_only=True)
@@ -98,42 +124,49 @@ class Caller:
         messages: Sequence[Message],
         *,
         past: Sequence[int] = (),
-        may_call: bool = True,
+        aim: Aim | None = None,
         emit: Emit,
     ) -> Turn:
-        """Run one turn; without `may_call` it can only be an answer.
+        """Run one turn.
 
         Raises: what the engine raises, and every CallError.
         """
         session.begin_turn()
         prompt_ids = self.prompt(messages, past)
-        if not (may_call and self._tools):
-            return await self._answer(session, prompt_ids, None, None, emit)
+        aim = aim or Aim()
+        if not (aim.may_call and self._tools):
+            return await self._answer(session, messages, _Spoken(prompt_ids), aim, emit)
         thought = await think(
             session,
             prompt_ids,
             reasoning=self.reasoning,
             marker=self.frame.marker,
             max_tokens=session.limits.reasoning_tokens,
+            stop=aim.stop if aim.may_answer else (),
             emit=emit,
         )
-        found = None if thought.called else recover(thought.content, self.targets)
+        found = None if thought.called or thought.stopped else recover(thought.content, self._callable(aim))
         if found is not None:
             return await self._recovered(session, thought, found, emit)
-        decision = await self._next_step(session, thought)
+        decision = await self._next_step(session, thought, aim)
         await emit(ChoiceMade(decision=decision))
-        if decision.value is not None or self.reasoning.prefix:
+        if decision.value is not None or self.reasoning.prefix or aim.form is not None:
             session.count_reasoning(thought.num_tokens)
         if decision.value is None:
-            return await self._answer(session, prompt_ids, thought, decision, emit)
+            return await self._answer(session, messages, _Spoken(prompt_ids, thought, decision), aim, emit)
         return await self._call(session, messages, thought, decision)
 
-    async def _next_step(self, session: Session, thought: Thought) -> Evidence:
+    def _callable(self, aim: Aim) -> Mapping[str, Target]:
+        return self.targets if aim.tool is None else {aim.tool: self.targets[aim.tool]}
+
+    async def _next_step(self, session: Session, thought: Thought, aim: Aim) -> Evidence:
         """The decision whether to call and which tool; its value is `None` for an answer."""
-        names = [tool.name for tool in self._tools]
-        if thought.called and len(names) == 1:
+        if thought.stopped:
+            return Evidence(pointer="", value=None, how="fixed")
+        names, answerable = list(self._callable(aim)), aim.may_answer and not thought.called
+        if len(names) == 1 and not answerable:
             return Evidence(pointer="", value=names[0], how="fixed")
-        question = self._step_question(names, answerable=not thought.called)
+        question = self._step_question(names, answerable=answerable)
         priors = self._priors_at(lambda context: at(self._at_step(context, "")), "action")
         place = at(self._at_step(thought.context, thought.content))
         [answer] = await choose(session, place, [question], scoring=self.scoring, priors=priors)
@@ -159,30 +192,50 @@ class Caller:
         return context.with_text(("\n" if content else "") + self.frame.step_lead)
 
     async def _answer(
-        self,
-        session: Session,
-        prompt_ids: tuple[int, ...],
-        thought: Thought | None,
-        decision: Evidence | None,
-        emit: Emit,
+        self, session: Session, messages: Sequence[Message], spoken: _Spoken, aim: Aim, emit: Emit
     ) -> Turn:
         """The free text is the answer, continued where its limit cut it off; after a note it is generated anew."""
+        if aim.form is not None:
+            return await self._answer_with_form(session, messages, spoken, aim.form)
         content, ids = "", ()
         finish: FinishReason = "length"
-        left = session.limits.answer_tokens
+        left, thought = session.limits.answer_tokens, spoken.thought
         if thought is not None and not self.reasoning.prefix:
             content, ids, finish = thought.text, thought.token_ids, thought.finish
             left -= session.limits.reasoning_tokens
         if finish == "length" and left > 0:
             # An answer is no call: text that would begin one is not let through as prose.
-            stop = (self.frame.marker,) if self._tools else ()
-            async with aclosing(session.generate(prompt_ids + ids, max_tokens=left, stop=stop)) as chunks:
+            stop = ((self.frame.marker,) if self._tools else ()) + aim.stop
+            prompt_ids = spoken.prompt_ids + ids
+            async with aclosing(session.generate(prompt_ids, max_tokens=left, stop=stop)) as chunks:
                 async for chunk in chunks:
                     content, ids, finish = content + chunk.text, ids + chunk.token_ids, chunk.finish or finish
                     if chunk.text:
                         await emit(AnswerDelta(text=chunk.text))
         message = Message(role="assistant", content=content.strip())
-        return Turn(message=message, token_ids=prompt_ids + ids, finish=finish, decision=decision)
+        return Turn(message=message, token_ids=spoken.prompt_ids + ids, finish=finish, decision=spoken.decision)
+
+    async def _answer_with_form(
+        self, session: Session, messages: Sequence[Message], spoken: _Spoken, form: Target
+    ) -> Turn:
+        """The form is filled after the free text, if there is any, which counts as reasoning."""
+        thought = spoken.thought
+        filling = Filling(
+            target=form,
+            place=at(Context(ids=spoken.prompt_ids)) if thought is None else after(thought.context, thought.content),
+            priors=self._priors_at(at, "form"),
+            scoring=self.scoring,
+            retry=_FormRetry(self, messages).place,
+        )
+        draft = await fill_form(session, filling)
+        end = filling.place.json().with_text(draft.written.text)
+        return Turn(
+            message=Message(role="assistant", content=draft.written.text),
+            token_ids=end.ids + self.engine.tokenizer.encode(end.tail),
+            finish="stop",
+            decision=spoken.decision,
+            filled=draft,
+        )
 
     async def _call(
         self,
@@ -280,3 +333,15 @@ class _Retry:
         refused = Message(role="assistant", content=self.content, calls=(call,))
         prompt = self.caller.retry_prompt(self.messages, refused, result)
         return self.caller.arguments(Context(ids=prompt), self.name)
+
+
+@dataclass(frozen=True)
+class _FormRetry:
+    """Where a refused form is filled again: after a turn that shows it and says what was wrong."""
+
+    caller: Caller
+    messages: Sequence[Message]
+
+    async def place(self, refused: str, violations: Sequence[Violation]) -> Place:
+        shown = [Message(role="assistant", content=refused), Message(role="user", content=refusal(violations))]
+        return at(Context(ids=self.caller.prompt([*self.messages, *shown])))

@@ -14,7 +14,7 @@ from agentform.calls.frame import argument_lines
 from agentform.calls.limits import Limits
 from agentform.calls.place import Place, at
 from agentform.calls.prior import CONTENT_FREE, PriorStore
-from agentform.calls.repair import fill_form
+from agentform.calls.repair import fill_form, refusal
 from agentform.calls.session import Session
 from agentform.calls.transcript import Context
 from agentform.errors import InvalidInput, Violation
@@ -181,11 +181,10 @@ class _Retry:
         self._messages = messages
 
     async def place(self, refused: str, violations: Sequence[Violation]) -> Place:
-        reasons = "; ".join(f"{v.pointer or 'form'}: {v.reason}" for v in violations)
         return self._prompts.place(
             [
                 *self._messages,
                 Message(role="assistant", content=refused),
-                Message(role="user", content=f"That is not valid: {reasons}. Fill in the form again."),
+                Message(role="user", content=refusal(violations)),
             ]
         )

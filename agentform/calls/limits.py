@@ -21,11 +21,13 @@ class Limits:
     same_call: int = 2
     """Times that a call may be made with the same arguments in one run; instead of the next, the model answers."""
     reasoning_tokens: int = 256
-    """Free text before a call, per turn."""
+    """Free text before a call, per turn; with 0 the next step is chosen before anything is said."""
     answer_tokens: int = 512
     """Free text of a final answer, the reasoning that became the answer included."""
     argument_tokens: int = 128
     """One free argument."""
+    completion_tokens: int | None = None
+    """All sampled tokens of the run together; whatever is being written then is cut off."""
     repairs: int = 2
     """Times that failing leaves are decided again before the call is rejected."""
     joint_candidates: int = 256
@@ -40,11 +42,12 @@ class Limits:
     """Abstain when the chosen option of a scored leaf has less probability than this."""
 
     def __post_init__(self) -> None:
-        for name in ("steps", "same_call", "reasoning_tokens", "answer_tokens", "argument_tokens"):
+        for name in ("steps", "same_call", "answer_tokens", "argument_tokens"):
             if getattr(self, name) < 1:
                 raise ValueError(f"Limits.{name} must be at least 1, got {getattr(self, name)}")
-        if self.repairs < 0 or self.joint_candidates < 0:
-            raise ValueError("Limits.repairs and Limits.joint_candidates must not be negative")
+        for name in ("reasoning_tokens", "completion_tokens", "repairs", "joint_candidates"):
+            if (getattr(self, name) or 0) < 0:
+                raise ValueError(f"Limits.{name} must not be negative, got {getattr(self, name)}")
 
 
 class Deadline:

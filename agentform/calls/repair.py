@@ -22,7 +22,7 @@ from agentform.errors import Attempt, CallRejected, Violation
 from agentform.messages import How
 from agentform.schema.form import Path, pointer
 
-__all__ = ["fill_form"]
+__all__ = ["fill_form", "refusal"]
 
 
 async def fill_form(session: Session, filling: Filling) -> Draft:
@@ -40,6 +40,12 @@ async def fill_form(session: Session, filling: Filling) -> Draft:
             raise CallRejected(filling.target.name, attempts)
         draft = await _repaired(session, filling, draft, attempts)
     return draft
+
+
+def refusal(violations: Sequence[Violation]) -> str:
+    """What the model is told of a form that was refused."""
+    reasons = "; ".join(f"{v.pointer or 'form'}: {v.reason}" for v in violations)
+    return f"That is not valid: {reasons}. Fill in the form again."
 
 
 async def _repaired(session: Session, filling: Filling, draft: Draft, attempts: Sequence[Attempt]) -> Draft:

@@ -12,7 +12,7 @@ from agentform.calls.limits import Deadline, Limits
 from agentform.errors import DeadlineExceeded
 from agentform.grammar.spec import GrammarSpec
 from agentform.messages import Usage
-from agentform.runtime.engine import Branch, Chunk, Engine, GenerateRequest, ScoreRequest
+from agentform.runtime.engine import Branch, Chunk, Engine, GenerateRequest, Sampling, ScoreRequest
 
 __all__ = ["Session"]
 
@@ -22,7 +22,14 @@ T = TypeVar("T")
 class Session:
     """Sends requests and adds up their usage. Made inside a running event loop, for one run."""
 
-    def __init__(self, engine: Engine, *, limits: Limits, conversation: str | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        limits: Limits,
+        conversation: str | None = None,
+        sampling: Sampling | None = None,
+    ) -> None:
         self.engine = engine
         self.tokenizer = engine.tokenizer
         self.limits = limits
@@ -32,6 +39,7 @@ class Session:
         self._ends = engine.tokenizer.eos_ids
         self._deadline = Deadline(limits.deadline_s)
         self._conversation = conversation
+        self._sampling = sampling or Sampling()
 
     @property
     def usage(self) -> Usage:
@@ -70,13 +78,15 @@ class Session:
         stop: Sequence[str] = (),
         grammar: GrammarSpec | None = None,
     ) -> AsyncGenerator[Chunk, None]:
-        """Stream a completion. Whoever may leave it early has to close it.
+        """Stream a completion, within what the limits leave of the run's tokens. Whoever may leave it early has to
+        close it.
 
         Raises what `Engine.generate` raises, and DeadlineExceeded at the deadline.
         """
         request = GenerateRequest(
             prompt_ids=tuple(prompt_ids),
-            max_tokens=max_tokens,
+            max_tokens=self._within_budget(max_tokens),
+            sampling=self._sampling,
             stop=tuple(stop),
             grammar=grammar,
             boundaries=self._boundaries(prompt_ids),
@@ -89,6 +99,10 @@ class Session:
                 yield chunk
                 if chunk.finish == "deadline":
                     raise self._deadline.exceeded()
+
+    def _within_budget(self, max_tokens: int) -> int:
+        most = self.limits.completion_tokens
+        return max_tokens if most is None else max(0, min(max_tokens, most - self.usage.completion_tokens))
 
     def _boundaries(self, prompt_ids: Sequence[int]) -> tuple[int, ...]:
         """The ends of the prompt's messages: where a later prompt goes on, or goes another way."""
