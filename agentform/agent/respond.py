@@ -53,6 +53,9 @@ class Response:
     finish: Literal["answer", "length", "calls"]
     """`length` when the answer was cut off at its limit."""
     usage: Usage
+    """Of all requests of the turn; each reads the prompt again, mostly from the cache."""
+    prompt_usage: Usage
+    """Of the first request alone: how long the prompt is, and how much of it was cached before the turn."""
     decision: Evidence | None = None
     """How it was decided to call or to answer, where there was a choice."""
     output: Any = None
@@ -132,7 +135,7 @@ class Responder:
             _keep(self._token_ids, conversation, turn.token_ids, _KEPT_CONVERSATIONS)
         for call in turn.message.calls:
             await (emit or _ignore)(CallReady(call=call))
-        return _response(turn, form, session.usage)
+        return _response(turn, form, session)
 
     @asynccontextmanager
     async def stream(self, messages: Sequence[Message], **options: Any) -> AsyncGenerator[Streaming[Response], None]:
@@ -181,9 +184,14 @@ def _split(messages: Sequence[Message]) -> tuple[str, list[Message]]:
     return instructions, list(messages[num_system:])
 
 
-def _response(turn: Turn, form: Target | None, usage: Usage) -> Response:
-    finish = "calls" if turn.message.calls else "length" if turn.finish == "length" else "answer"
-    response = Response(message=turn.message, finish=finish, usage=usage, decision=turn.decision)
+def _response(turn: Turn, form: Target | None, session: Session) -> Response:
+    response = Response(
+        message=turn.message,
+        finish="calls" if turn.message.calls else "length" if turn.finish == "length" else "answer",
+        usage=session.usage,
+        prompt_usage=session.prompt_usage or Usage(),
+        decision=turn.decision,
+    )
     if form is None or turn.filled is None:
         return response
     output = form.validator.build(turn.filled.value)

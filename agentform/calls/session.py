@@ -35,6 +35,8 @@ class Session:
         self.limits = limits
         self.turn_usage = Usage()
         """What the current turn has used."""
+        self.prompt_usage: Usage | None = None
+        """What the turn's first request used: later ones read the same prompt again, from the cache."""
         self._usage_before = Usage()
         self._ends = engine.tokenizer.eos_ids
         self._deadline = Deadline(limits.deadline_s)
@@ -48,7 +50,7 @@ class Session:
 
     def begin_turn(self) -> None:
         """Count `turn_usage` from here."""
-        self._usage_before, self.turn_usage = self.usage, Usage()
+        self._usage_before, self.turn_usage, self.prompt_usage = self.usage, Usage(), None
 
     def count_reasoning(self, num_tokens: int) -> None:
         """Say that so many of the turn's completion tokens were reasoning."""
@@ -67,7 +69,7 @@ class Session:
             result = await self.engine.score(request)
         except DeadlineExceeded as error:  # the engine knows what was left, not what the run was given
             raise self._deadline.exceeded() from error
-        self.turn_usage += result.usage
+        self._count(result.usage)
         return result.logprobs
 
     async def generate(
@@ -95,10 +97,15 @@ class Session:
         )
         async with aclosing(self.engine.generate(request)) as chunks:
             async for chunk in chunks:
-                self.turn_usage += chunk.usage or Usage()
+                if chunk.usage is not None:
+                    self._count(chunk.usage)
                 yield chunk
                 if chunk.finish == "deadline":
                     raise self._deadline.exceeded()
+
+    def _count(self, usage: Usage) -> None:
+        self.turn_usage += usage
+        self.prompt_usage = self.prompt_usage or usage
 
     def _within_budget(self, max_tokens: int) -> int:
         most = self.limits.completion_tokens
