@@ -31,7 +31,7 @@ from agentform.messages import (
     ToolStarted,
     Usage,
 )
-from agentform.runtime.engine import Sampling
+from agentform.runtime.engine import Engine, Sampling
 from agentform.runtime.load import load_engine
 from agentform.schema.depends import DependsOn
 from agentform.tools import Tool, Toolbox, tool
@@ -49,6 +49,7 @@ __all__ = [
     "Decision",
     "Decisions",
     "DependsOn",
+    "Engine",
     "Event",
     "Evidence",
     "Filled",

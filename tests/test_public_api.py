@@ -28,6 +28,7 @@ PUBLIC = [
     "Decision",
     "Decisions",
     "DependsOn",
+    "Engine",
     "Event",
     "Evidence",
     "Filled",
