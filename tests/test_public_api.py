@@ -33,6 +33,7 @@ PUBLIC = [
     "Decisions",
     "Deny",
     "DependsOn",
+    "Engine",
     "Event",
     "Evidence",
     "Filled",

@@ -61,6 +61,8 @@ async def test_a_turn_ends_with_a_call_that_nobody_runs(native):
     assert [(call.name, dict(call.arguments)) for call in response.calls] == [("light", {"room": "office", "on": True})]
     assert response.decision.value == "light"
     assert response.usage.reasoning_tokens == len("I switch it on.") + 1
+    assert response.prompt_usage.prompt_tokens == len(engine.requests[0].prompt_ids)
+    assert response.usage.prompt_tokens == sum(len(request.prompt_ids) for request in engine.requests)
 
 
 async def test_a_turn_may_be_an_answer_and_history_is_what_was_given():
