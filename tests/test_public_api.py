@@ -34,6 +34,7 @@ PUBLIC = [
     "Decisions",
     "Deny",
     "DependsOn",
+    "Engine",
     "Event",
     "Evidence",
     "Filled",
