@@ -79,7 +79,7 @@ class Done:
 
 
 @pytest.fixture
-def run(monkeypatch, capsys):
+def run(folder, monkeypatch, capsys):
     """Runs the program on a command line, with what is piped in."""
 
     def run(*arguments: str, said: str = "") -> Done:
