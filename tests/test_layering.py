@@ -36,7 +36,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "schema.json_text",
         "schema.load",
     ),
-    "agent.testing": ("messages", "runtime.byte_tokenizer", "runtime.script", "runtime.scripted"),
+    "agent.testing": ("messages", "runtime.byte_tokenizer", "runtime.engine", "runtime.script", "runtime.scripted"),
 }
 # Users' side of the package: it may use whatever it is made of.
 OPEN = (
@@ -52,6 +52,7 @@ OPEN = (
     "references",
     "serve",
     "telemetry",
+    "testing",
     "tuning_view",
 )
 ONLY_FOR_TYPES = {("errors", "messages")}

@@ -35,6 +35,16 @@ GAUGES = {
     "budget_bytes": "The memory budget.",
 }
 """Fields of `CacheStatistics` that go up and down."""
+_TIERS = {
+    "tokens": "Tokens whose KV a tier holds.",
+    "snapshots": "Snapshots that a tier holds.",
+    "used_bytes": "Bytes that a tier uses.",
+    "limit_bytes": "Bytes that a tier may use.",
+}
+_TIER_COUNTERS = {
+    "hits": "Prompts that something was fetched for from a tier.",
+    "fetched_tokens": "Tokens that came to the device from a tier.",
+}
 
 
 def export_cache(
@@ -74,6 +84,7 @@ class _Collector:
             gauge = GaugeMetricFamily(PREFIX + name, text, labels=["model"])
             gauge.add_metric([self._model], getattr(now, name))
             yield gauge
+        yield from self._tiers(now)
         misses = CounterMetricFamily(
             PREFIX + "misses", "Requests that were not fully cached, by reason.", labels=["model", "reason"]
         )
@@ -95,3 +106,13 @@ class _Collector:
         for kind, positions in held.items():
             gauge.add_metric([self._model, kind], positions * now.position_bytes)
         return gauge
+
+    def _tiers(self, now: CacheStatistics) -> Iterable[Any]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        kinds = ((GaugeMetricFamily, _TIERS), (CounterMetricFamily, _TIER_COUNTERS))
+        for make, name, text in ((make, name, text) for make, names in kinds for name, text in names.items()):
+            family = make(f"{PREFIX}tier_{name}", text, labels=["model", "tier"])
+            for tier, statistics in now.tiers.items():
+                family.add_metric([self._model, tier], getattr(statistics, name))
+            yield family
