@@ -69,6 +69,13 @@ def show_statistics(statistics: CacheStatistics, console: Console) -> None:
         f"reused ({'no request yet' if rate is None else f'{rate:.1%}'}); {statistics.resident_tokens:,} tokens and "
         f"{statistics.resident_snapshots:,} snapshots in {statistics.budget_bytes:,} bytes"
     )
+    tiers = Table("tier", "tokens", "snapshots", "MB", "of MB", "prompts served", "tokens fetched")
+    for name, tier in statistics.tiers.items():
+        sizes = f"{tier.used_bytes / 1e6:.1f}", f"{tier.limit_bytes / 1e6:.1f}"
+        fetched = ("", "") if name == "device" else (f"{tier.hits:,}", f"{tier.fetched_tokens:,}")
+        tiers.add_row(name, f"{tier.tokens:,}", f"{tier.snapshots:,}", *sizes, *fetched)
+    if statistics.tiers:
+        console.print(tiers)
     table = Table("conversation", "requests", "reused", "run again", "misses")
     for name, each in statistics.conversations.items():
         misses = ", ".join(f"{reason}: {num}" for reason, num in each.misses.items())

@@ -85,6 +85,7 @@ class ToolRound:
     async def _run_one(self, at: int, call: ToolCall, limiter: anyio.CapacityLimiter) -> None:
         async with limiter:
             await self.run.emit(ToolStarted(call=call))
+            self.run.session.expect_return(after=call.name)
             tool = self.run.agent.tools[call.name]
             try:
                 with observed(self.run.observers, self._operation(tool, call)) as report:

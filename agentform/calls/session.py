@@ -66,6 +66,11 @@ class Session:
         """Send further requests to another engine."""
         self.engine, self.tokenizer, self._ends = engine, engine.tokenizer, engine.tokenizer.eos_ids
 
+    def expect_return(self, *, after: str) -> None:
+        """Say that the conversation is back after the call of a tool with this name."""
+        if self._conversation is not None:
+            self.engine.expect_return(self._conversation, after=after)
+
     def count_reasoning(self, num_tokens: int) -> None:
         """Say that so many of the turn's completion tokens were reasoning."""
         self.charge(Usage(reasoning_tokens=num_tokens))

@@ -193,6 +193,13 @@ class Engine(Protocol):
         """
         ...
 
+    def expect_return(self, conversation: str, *, after: str) -> None:
+        """A hint: the conversation leaves now and comes back after something with this name, such as a tool's run.
+
+        An engine may keep its end in the cache for as long as what has that name usually takes. Never blocks.
+        """
+        ...
+
     def statistics(self) -> CacheStatistics:
         """A snapshot of the prefix cache's counters."""
         ...

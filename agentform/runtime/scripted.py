@@ -77,6 +77,8 @@ class ScriptedEngine:
         self._closed = False
         self.requests: list[GenerateRequest | ScoreRequest] = []
         """Every request so far, in order."""
+        self.expected_returns: list[tuple[str, str]] = []
+        """What `expect_return` was told: conversation, and after what."""
 
     @property
     def info(self) -> ModelInfo:
@@ -122,6 +124,10 @@ class ScriptedEngine:
             logprobs=tuple(self._logprobs(request.prompt_ids, branch, part) for branch in request.branches),
             usage=Usage(prompt_tokens=len(request.prompt_ids), computed_tokens=num_scored),
         )
+
+    def expect_return(self, conversation: str, *, after: str) -> None:
+        """See `Engine.expect_return`; kept in `expected_returns`."""
+        self.expected_returns.append((conversation, after))
 
     def statistics(self) -> CacheStatistics:
         """Counts requests; there is no cache."""

@@ -84,6 +84,9 @@ class _TracedEngine:
             _note(span, result.usage, None)
             return result
 
+    def expect_return(self, conversation: str, *, after: str) -> None:
+        self._engine.expect_return(conversation, after=after)
+
     def statistics(self) -> CacheStatistics:
         return self._engine.statistics()
 

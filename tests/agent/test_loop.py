@@ -320,3 +320,10 @@ def test_a_blocking_run_works_without_a_loop_and_raises_what_a_run_raises():
     assert agent.run_sync("Hi").output == "Done."
     with pytest.raises(ScriptMismatch):
         agent.run_sync("Hi")
+
+
+async def test_the_engine_hears_which_tool_a_conversation_waits_for():
+    engine = ScriptedEngine([ROME, HALL, Say("Done.")])
+    conversation = Conversation()
+    await Agent(engine, tools=[weather, light]).run("Both, please.", conversation=conversation)
+    assert engine.expected_returns == [(conversation.id, "weather"), (conversation.id, "light")]

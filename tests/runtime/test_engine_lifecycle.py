@@ -173,7 +173,7 @@ async def test_closing_ends_requests_in_flight_and_refuses_later_ones(make_engin
 
 
 def engine_thread(engine):
-    return engine._worker._thread
+    return engine._serving._worker._thread
 
 
 @pytest.mark.anyio

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentform.runtime.cache.prefix_cache import PrefixCache
 from agentform.runtime.cache.returns import ReturnTimes
@@ -112,6 +114,72 @@ def test_pins_last_as_long_as_conversations_stay_away():
         returns.came_back("a", 1000.0 * start + 500)
     assert returns.limit_s() == 120.0
     returns.came_back("nobody", 1e6)
+
+
+def test_a_pin_lasts_as_long_as_what_is_waited_for_usually_takes():
+    returns = ReturnTimes()
+    assert returns.left("a", 0.0, "search") == 10.0  # nobody knows
+    returns.came_back("a", 1.0)
+    assert returns.left("a", 2.0, "build") == 1.0  # what is known of others
+    returns.came_back("a", 62.0)
+    assert returns.limit_s("build") == 60.0
+    for start in range(20):
+        returns.left("a", 100.0 * start, "search")
+        returns.came_back("a", 100.0 * start + 0.5 + start % 2)
+    assert returns.limit_s("search") == 1.5
+    assert returns.limit_s("build") == 60.0
+    assert returns.limit_s("never seen") == 1.5
+    assert returns.limit_s() == 10.0  # the end of a turn is no tool
+
+
+def test_a_conversation_may_wait_for_several_things_and_leaves_the_end_of_its_turn_for_them():
+    returns = ReturnTimes()
+    returns.left("a", 0.0)
+    returns.left("a", 1.0, "search")
+    returns.left("a", 2.0, "build")
+    returns.came_back("a", 5.0)
+    assert (returns.limit_s("search"), returns.limit_s("build"), returns.limit_s()) == (4.0, 4.0, 10.0)
+
+
+@given(st.lists(st.tuples(st.sampled_from("xyz"), st.floats(0, 1e6)), max_size=200))
+def test_a_pin_is_never_longer_than_two_minutes_nor_than_what_was_seen(pauses):
+    returns = ReturnTimes()
+    for label, pause in pauses:
+        returns.left("a", 0.0, label)
+        returns.came_back("a", pause)
+    for label in "xyz":
+        assert 0.0 <= returns.limit_s(label) <= 120.0
+        assert not pauses or returns.limit_s(label) <= max(pause for _, pause in pauses)
+
+
+@pytest.mark.parametrize("returned", [False, True])
+@pytest.mark.parametrize("snapshot", [0, 4])
+def test_the_end_of_a_conversation_is_pinned_from_the_call_to_the_return(clock, snapshot, returned):
+    slots = {"num_slots": 8} if snapshot else {}
+    cache = PrefixCache(50, snapshot_positions=snapshot, clock=clock, **slots)
+
+    def ask(ids, conversation=None):
+        """No completion, but a score, say: its end is no end of a turn."""
+        lease = cache.open(ids, usable=len(ids) - 1, extra=0, conversation=conversation)
+        cache.grow(lease, lease.reserved)
+        cache.commit(lease, ids)
+        if snapshot and cache.snapshot_room(lease, 19):
+            cache.attach(lease, ids[:19])
+        cache.close(lease)
+
+    ask(a(20), "a")
+    cache.expect_return("a", "tool")  # for ten seconds, as nobody knows
+    clock.now = 1
+    if returned:
+        ask(a(20), "a")
+    clock.now = 5
+    ask(b(20))
+    clock.now = 6
+    ask(tuple(range(200, 220)))
+    assert (cache.peek(a(20))[1] >= 19) != returned
+    assert (cache.peek(b(20))[1] >= 19) == returned
+    cache.expect_return("nobody", "tool")
+    cache.integrity()
 
 
 def test_history_that_was_rewritten_is_named(clock):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from contextlib import closing
 
@@ -24,7 +25,7 @@ LENGTH = 160
 ALPHABET = range(20, 32)
 
 
-def make_engine(folder, budget, *, reuse=True):
+def make_engine(folder, budget, *, reuse=True, host=0):
     return TorchEngine(
         folder,
         dtype=torch.float32,
@@ -33,6 +34,7 @@ def make_engine(folder, budget, *, reuse=True):
         max_batch_tokens=48,
         num_threads=1,
         reuse_prefixes=reuse,
+        host_budget_bytes=host,
     )
 
 
@@ -46,26 +48,37 @@ def write(folder, family):
     return write_tiny_model(folder) if family == "llama" else write_tiny_hybrid(folder, family)
 
 
-@pytest.mark.parametrize("family", ["llama", *FAMILIES])
-def test_warm_equals_cold(tmp_path, family):
+@pytest.mark.parametrize(
+    ("family", "host"),
+    [*((family, 0) for family in ("llama", *FAMILIES)), *((family, 1 << 18) for family in ("llama", "qwen3_next"))],
+)
+def test_warm_equals_cold(tmp_path, family, host):
     write(tmp_path, family)
     with closing(make_engine(tmp_path, 1 << 23, reuse=False)) as cold:
-        with closing(make_engine(tmp_path, tight_budget(cold.memory_plan))) as warm:
-            anyio.run(compare, warm, cold)
+        with closing(make_engine(tmp_path, tight_budget(cold.memory_plan), host=host)) as warm:
+            anyio.run(functools.partial(compare, warm, cold, returns=host > 0))
             statistics = warm.statistics()
     assert statistics.hit_tokens > 0.2 * statistics.lookup_tokens
     assert statistics.evicted_tokens + statistics.evicted_snapshots > 0
     assert statistics.restored_tokens == (0 if family == "llama" else statistics.hit_tokens)
+    assert not host or statistics.tiers["host"].hits > 0
     assert cold.statistics().hit_tokens == 0
 
 
-async def compare(warm, cold):
+async def compare(warm, cold, *, returns):
+    """`returns`: after each round of conversations an older one is held once more."""
+    wanted = {}
     for seed in range(CONVERSATIONS // AT_ONCE):
-        several = talks(seed, AT_ONCE, alphabet=ALPHABET, length=LENGTH)
-        got, wanted = await play(warm, several), await play(cold, several)
-        assert got.prompts == wanted.prompts
-        assert got.tokens == wanted.tokens
-        assert got.logprobs.keys() == wanted.logprobs.keys()
-        for key, values in got.logprobs.items():
-            assert values == pytest.approx(wanted.logprobs[key], abs=1e-4), key
-        await settled(warm)
+        wanted[seed] = await play(cold, talks(seed, AT_ONCE, alphabet=ALPHABET, length=LENGTH))
+        for each in (seed, seed // 2) if returns else (seed,):
+            got = await play(warm, talks(each, AT_ONCE, alphabet=ALPHABET, length=LENGTH))
+            check(got, wanted[each])
+            await settled(warm)
+
+
+def check(got, wanted):
+    assert got.prompts == wanted.prompts
+    assert got.tokens == wanted.tokens
+    assert got.logprobs.keys() == wanted.logprobs.keys()
+    for key, values in got.logprobs.items():
+        assert values == pytest.approx(wanted.logprobs[key], abs=1e-4), key

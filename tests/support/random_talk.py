@@ -99,3 +99,4 @@ async def _hold(engine: TorchEngine, talk: Talk, answers: Answers) -> None:
             result = await engine.score(ScoreRequest(prompt_ids=prompt, branches=turn.branches, **options))
             answers.logprobs[key] = tuple(value for branch in result.logprobs for value in branch)
             said = prompt
+        engine.expect_return(talk.name, after="a tool")

@@ -47,6 +47,9 @@ class RecordingEngine:
             usage=Usage(prompt_tokens=len(request.prompt_ids)),
         )
 
+    def expect_return(self, conversation: str, *, after: str) -> None:
+        pass
+
     def statistics(self) -> CacheStatistics:
         return CacheStatistics()
 

@@ -34,6 +34,9 @@ class WatchedEngine:
         self.scored.append(request)
         return await self._engine.score(request)
 
+    def expect_return(self, conversation: str, *, after: str) -> None:
+        self._engine.expect_return(conversation, after=after)
+
     def statistics(self) -> CacheStatistics:
         return self._engine.statistics()
 

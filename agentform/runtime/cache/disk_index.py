@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from agentform.errors import EngineError
@@ -17,10 +18,19 @@ from agentform.runtime.cache.entry_file import (
     read_header,
     write_entry,
 )
+from agentform.runtime.cache.prefixes import best_prefix
+from agentform.runtime.cache.statistics import TierStatistics
 
 __all__ = ["DiskIndex"]
 
 _ABANDONED_S = 3600.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Held:
+    ids: tuple[int, ...]
+    has_snapshot: bool
+    num_bytes: int
 
 
 class DiskIndex:
@@ -37,7 +47,7 @@ class DiskIndex:
         self._guard = guard
         self._whole = whole
         self._limit = limit_bytes
-        self._ids: dict[str, tuple[int, ...]] = {}
+        self._held: dict[str, _Held] = {}
         self.num_refused = 0
         """Files that were not what they said, since the start."""
         self.num_failed = 0
@@ -47,17 +57,11 @@ class DiskIndex:
             self._look_at(place)
 
     def __len__(self) -> int:
-        return len(self._ids)
+        return len(self._held)
 
     def best(self, ids: Sequence[int], usable: int) -> tuple[int, str | None]:
         """How many of `ids[:usable]` an entry can bring, and its name."""
-        prefix = tuple(ids[:usable])
-        found: tuple[int, str | None] = (0, None)
-        for name, held in self._ids.items():
-            num = _common(held, prefix)
-            if num > found[0] and (num == len(held) or not self._whole):
-                found = (num, name)
-        return found
+        return best_prefix(((name, held.ids) for name, held in self._held.items()), ids[:usable], whole=self._whole)
 
     def read(self, name: str) -> Entry | None:
         """An entry, or `None` if it is gone or broken; then it is not known any more."""
@@ -67,7 +71,7 @@ class DiskIndex:
             if entry.guard != self._guard or name_of(entry.guard, entry.ids) != name:
                 raise EngineError(f"{name} holds something else")
         except FileNotFoundError:
-            self._ids.pop(name, None)
+            self._held.pop(name, None)
             return None
         except (EngineError, OSError):
             self._refuse(place)
@@ -79,18 +83,30 @@ class DiskIndex:
     def write(self, entry: Entry, *, instead: str | None = None) -> str | None:
         """Keep an entry; `instead` is dropped once the new one stands. `None` if it could not be written."""
         name = name_of(entry.guard, entry.ids)
-        if name in self._ids and (self._folder / name).exists():
+        if name in self._held and (self._folder / name).exists():
             return name
         try:
-            write_entry(self._folder, entry)
+            place = write_entry(self._folder, entry)
+            size = place.stat().st_size
         except OSError:
             self.num_failed += 1
             return None
-        self._ids[name] = entry.ids
+        self._held[name] = _Held(ids=entry.ids, has_snapshot=bool(entry.snapshot), num_bytes=size)
         if instead is not None and instead != name:
             self._drop(instead)
         self._keep_limit(name)
         return name
+
+    def statistics(self) -> TierStatistics:
+        """Sizes as this process knows them; may be called from any thread."""
+        held = list(self._held.values())
+        return TierStatistics(
+            entries=len(held),
+            tokens=sum(len(each.ids) for each in held),
+            snapshots=sum(each.has_snapshot for each in held),
+            used_bytes=sum(each.num_bytes for each in held),
+            limit_bytes=self._limit,
+        )
 
     def _sweep(self) -> None:
         """Remove what a process left that was killed while it wrote; younger files may still be written."""
@@ -102,30 +118,31 @@ class DiskIndex:
     def _look_at(self, place: Path) -> None:
         try:
             header, ids = read_header(place)
+            size = place.stat().st_size
         except FileNotFoundError:
             return
         except (EngineError, OSError):
             self._refuse(place)
             return
         if header.guard == self._guard:
-            self._ids[place.name] = ids
+            self._held[place.name] = _Held(ids=ids, has_snapshot=header.snapshot_bytes > 0, num_bytes=size)
 
     def _refuse(self, place: Path) -> None:
         self.num_refused += 1
         self._drop(place.name)
 
     def _drop(self, name: str) -> None:
-        self._ids.pop(name, None)
+        self._held.pop(name, None)
         with contextlib.suppress(OSError):
             (self._folder / name).unlink(missing_ok=True)
 
     def _keep_limit(self, newest: str) -> None:
         sizes: list[tuple[float, str, int]] = []
-        for name in list(self._ids):
+        for name in list(self._held):
             try:
                 facts = (self._folder / name).stat()
             except OSError:
-                self._ids.pop(name, None)
+                self._held.pop(name, None)
                 continue
             sizes.append((facts.st_mtime, name, facts.st_size))
         total = sum(size for _, _, size in sizes)
@@ -134,10 +151,3 @@ class DiskIndex:
                 break
             self._drop(name)
             total -= size
-
-
-def _common(a: tuple[int, ...], b: tuple[int, ...]) -> int:
-    longest = min(len(a), len(b))
-    if a[:longest] == b[:longest]:
-        return longest
-    return next(index for index in range(longest) if a[index] != b[index])

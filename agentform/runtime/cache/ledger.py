@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from agentform.runtime.cache.counters import Counters
 from agentform.runtime.cache.eviction import Cut
@@ -14,6 +16,15 @@ from agentform.runtime.cache.returns import ReturnTimes
 __all__ = ["Ledger"]
 
 
+_CONVERSATIONS = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Pin:
+    nodes: tuple[Node, ...]
+    until: float
+
+
 class Ledger:
     """Knows nothing of positions; the counts are read by any thread."""
 
@@ -21,6 +32,8 @@ class Ledger:
         self.counters = Counters()
         self._evicted = Evicted()
         self._returns = ReturnTimes()
+        self._ends: OrderedDict[str, Node] = OrderedDict()
+        self._pins: dict[str, _Pin] = {}
 
     def request(self, lease: Lease, ids: Sequence[int], match: Match, usable: int, *, recurrent: bool) -> None:
         """A request was admitted; gives its lease the reason of its miss."""
@@ -39,13 +52,39 @@ class Ledger:
         lease.miss = miss.text if miss is not None else None
 
     def came_back(self, conversation: str | None, now: float) -> None:
-        """A request of the conversation came."""
-        if conversation is not None:
-            self._returns.came_back(conversation, now)
+        """A request of the conversation came; its end need not be pinned any more."""
+        if conversation is None:
+            return
+        self._returns.came_back(conversation, now)
+        pin = self._pins.pop(conversation, None)
+        for node in pin.nodes if pin is not None else ():
+            if pin is not None and node.pinned_until == pin.until:  # else someone else wants it as well
+                node.pinned_until = 0.0
+
+    def ended(self, node: Node, conversation: str) -> None:
+        """A request of the conversation ended at `node`."""
+        self._ends[conversation] = node
+        self._ends.move_to_end(conversation)
+        while len(self._ends) > _CONVERSATIONS:
+            self._pins.pop(self._ends.popitem(last=False)[0], None)
+
+    def left(self, conversation: str, now: float, label: str | None) -> None:
+        """The conversation left where it ended, which is pinned for as long as it may stay away."""
+        until = now + self._returns.left(conversation, now, label)
+        end = self._ends.get(conversation)
+        if end is None:
+            return
+        resumed = end.deepest_snapshot()
+        nodes = (end,) if resumed is None or resumed is end else (end, resumed)
+        until = max(until, *(node.pinned_until for node in nodes)) if conversation in self._pins else until
+        for node in nodes:
+            node.pinned_until = max(node.pinned_until, until)
+        self._pins[conversation] = _Pin(nodes=nodes, until=until)
 
     def turn_ended(self, node: Node, conversation: str, now: float) -> None:
-        """A conversation ended its turn at the end of `node`, which is pinned for as long as it may stay away."""
-        node.pinned_until = now + self._returns.left(conversation, now)
+        """A conversation ended its turn at the end of `node`."""
+        self.ended(node, conversation)
+        self.left(conversation, now, None)
         self.counters.conversation(conversation).last_length = node.end
 
     def evicted(self, given: Cut) -> None:

@@ -15,15 +15,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from agentform.runtime.cache.eviction import GiveUp, evict
+from agentform.runtime.cache.eviction import Cut, GiveUp, evict
 from agentform.runtime.cache.lease import Lease
 from agentform.runtime.cache.ledger import Ledger
 from agentform.runtime.cache.pages import PagePool
 from agentform.runtime.cache.radix_tree import Match, Node, RadixTree, upwards
 from agentform.runtime.cache.runs import Runs, count, cut, end_of, join
-from agentform.runtime.cache.statistics import CacheStatistics
+from agentform.runtime.cache.statistics import CacheStatistics, TierStatistics
 
 __all__ = ["Lease", "PrefixCache"]
+
+_EXPECTED_S = 5.0
+"""How long what a queued request will use is kept; the queue says so again before each step."""
 
 
 class PrefixCache:
@@ -54,6 +57,7 @@ class PrefixCache:
         self._slots = list(range(num_slots))
         self._reuse = reuse
         self._give_up = give_up
+        self._spill: Callable[[Sequence[Cut]], None] = _let_go
         self._live = 0
         self._reserved = 0
         self._locked_snapshots = 0
@@ -68,6 +72,27 @@ class PrefixCache:
     def is_recurrent(self) -> bool:
         """Whether sequences resume from snapshots only."""
         return self._snapshot_positions > 0
+
+    @property
+    def is_reusing(self) -> bool:
+        """Whether requests start from what others computed."""
+        return self._reuse
+
+    def expect(self, ids: Sequence[int], *, usable: int) -> int:
+        """How many of `ids[:usable]` a request would find; where they end goes last for the next seconds.
+
+        Does not count as a use.
+        """
+        match = self._tree.match_prefix(ids[: usable if self._reuse else 0], touch=False)
+        node = match.node.deepest_snapshot() if self.is_recurrent else match.node
+        if node is None or not node.end:
+            return 0
+        node.pinned_until = max(node.pinned_until, self._tree.clock() + _EXPECTED_S)
+        return node.end
+
+    def spill_to(self, spill: Callable[[Sequence[Cut]], None]) -> None:
+        """From now on `spill` is given what is evicted, all of one eviction, before its positions are used again."""
+        self._spill = spill
 
     def peek(self, ids: Sequence[int]) -> tuple[int, int, Runs, Runs]:
         """What is known of `ids`: tokens with KV, tokens that can be resumed from, and of these the KV's positions
@@ -212,12 +237,18 @@ class PrefixCache:
         self._release(lease.source)
         if lease.slot is not None:
             self._slots.append(lease.slot)
-        if ends_turn and lease.conversation is not None:
-            self._ledger.turn_ended(lease.node, lease.conversation, self._tree.clock())
+        if lease.conversation is not None:
+            self._ledger.ended(lease.node, lease.conversation)
+            if ends_turn:
+                self._ledger.turn_ended(lease.node, lease.conversation, self._tree.clock())
         self._tree.unlock(lease.node)
         self._free_live(lease.own)
         self._reserved -= lease.reserved
         lease.own, lease.reserved, lease.source, lease.slot = (), 0, None, None
+
+    def expect_return(self, conversation: str, label: str | None) -> None:
+        """The conversation waits for `label` now; its end is pinned for as long as that usually takes."""
+        self._ledger.left(conversation, self._tree.clock(), label)
 
     def count_computed(self, num: int) -> None:
         """Add to the count of tokens that went through the model."""
@@ -245,6 +276,7 @@ class PrefixCache:
             live_tokens=self._live,
             position_bytes=self._position_bytes,
             budget_bytes=self._budget_bytes,
+            tiers={"device": self._device()},
             conversations=counters.conversations(),
         )
 
@@ -279,6 +311,15 @@ class PrefixCache:
             conversation=conversation,
         )
 
+    def _device(self) -> TierStatistics:
+        used = self._tree.num_tokens + self._tree.num_snapshot_positions
+        return TierStatistics(
+            tokens=self._tree.num_tokens,
+            snapshots=self._tree.num_snapshots,
+            used_bytes=used * self._position_bytes,
+            limit_bytes=self.capacity * self._position_bytes,
+        )
+
     def _available(self) -> int:
         """Positions that may still be promised: free or evictable, and not promised yet."""
         held = self._tree.num_locked + self._locked_snapshots + self._live
@@ -299,9 +340,11 @@ class PrefixCache:
         if short <= 0:
             return
         # A little more than needed, so that a full pool does not walk the tree for each token.
-        for given in self._give_up(self._tree, max(short, self.capacity // 256), recurrent=self.is_recurrent):
-            self._pool.free(given.runs)
-            self._ledger.evicted(given)
+        given = self._give_up(self._tree, max(short, self.capacity // 256), recurrent=self.is_recurrent)
+        self._spill(given)
+        for each in given:
+            self._pool.free(each.runs)
+            self._ledger.evicted(each)
 
     def _free_live(self, runs: Runs) -> None:
         self._pool.free(runs)
@@ -309,3 +352,7 @@ class PrefixCache:
 
     def _has_snapshot(self, node: Node, num_tokens: int) -> bool:
         return any(each.end == num_tokens and each.snapshot is not None for each in upwards(node))
+
+
+def _let_go(given: Sequence[Cut]) -> None:
+    del given

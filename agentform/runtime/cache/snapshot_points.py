@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterable
 
 from agentform.runtime.cache.lease import Lease
@@ -37,6 +38,11 @@ class SnapshotPoints:
         return cls(
             (point for point in wanted if lease.start < point <= num_prompt), last=lease.start, least_gap=least_gap
         )
+
+    def want(self, point: int) -> None:
+        """One more, if its place is still to come."""
+        if point not in self._wanted:
+            bisect.insort(self._wanted, point)
 
     def take(self, start: int, stop: int) -> list[int]:
         """The points in `(start, stop]`; they count as taken."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["CacheStatistics", "ConversationStatistics"]
+__all__ = ["CacheStatistics", "ConversationStatistics", "TierStatistics"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,6 +17,23 @@ class ConversationStatistics:
     hit_tokens: int = 0
     replayed_tokens: int = 0
     misses: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+@dataclass(frozen=True, kw_only=True)
+class TierStatistics:
+    """What one tier holds now, and what came from it since the engine started."""
+
+    entries: int = 0
+    """Sequences; not counted for the device, which holds a tree."""
+    tokens: int = 0
+    """Whose KV is held; slower tiers hold what sequences share once for each of them."""
+    snapshots: int = 0
+    used_bytes: int = 0
+    limit_bytes: int = 0
+    hits: int = 0
+    """Prompts that something was fetched for."""
+    fetched_tokens: int = 0
+    """Tokens that came to the device."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +70,8 @@ class CacheStatistics:
     """Positions held by running requests and not (yet) in the tree."""
     position_bytes: int = 0
     budget_bytes: int = 0
+    tiers: Mapping[str, TierStatistics] = field(default_factory=dict[str, TierStatistics])
+    """"device", and "host" and "disk" where there are any."""
     conversations: Mapping[str, ConversationStatistics] = field(default_factory=dict[str, ConversationStatistics])
     """By conversation id, those used last."""
 

@@ -47,7 +47,7 @@ class Job(ABC):
         self.done = False
         self.ended_turn = False  # whether the conversation is expected back where this request ended
         self.usable = usable
-        self.was_fetched = False  # whether disk was asked for the prompt
+        self.was_fetched = False  # whether slower tiers were asked for the prompt
         self.conversation = conversation
         self._boundaries = boundaries
         self._mailbox = mailbox
@@ -97,6 +97,11 @@ class Job(ABC):
             self._load = snapshot.runs if snapshot is not None else ()
             self._points = SnapshotPoints.of(lease, self.num_prompt, self._boundaries)
         return True
+
+    def expect_fork(self, at: int) -> None:
+        """A request that waits goes another way behind the first `at` tokens: a place worth a snapshot."""
+        if self.cache.is_recurrent:
+            self._points.want(at)
 
     def rewind(self) -> None:
         """A step failed and left the recurrent state undefined: go through the sequence again from its start."""

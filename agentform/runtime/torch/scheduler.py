@@ -11,10 +11,11 @@ from torch import Tensor
 
 from agentform.runtime.cache.prefix_cache import PrefixCache
 from agentform.runtime.cache.runs import Runs
-from agentform.runtime.torch.disk_tier import DiskTier
 from agentform.runtime.torch.job import Job
 from agentform.runtime.torch.score_job import ScoreJob
 from agentform.runtime.torch.segment import Segment
+from agentform.runtime.torch.tiers import Tiers
+from agentform.runtime.torch.waiting_line import WaitingLine
 
 __all__ = ["Compute", "SaveState", "Scheduler"]
 
@@ -31,7 +32,7 @@ def _no_state(slot: int, runs: Runs) -> None:
 
 
 class Scheduler:
-    """Owned by the worker thread. First come, first admitted; what is admitted never waits for another.
+    """Owned by the worker thread. `WaitingLine` says who is admitted; what is admitted never waits for another.
 
     Each step holds one piece of every completion in progress, and up to `max_batch_tokens` tokens of prompts and
     branches.
@@ -44,15 +45,20 @@ class Scheduler:
         *,
         max_batch_tokens: int,
         save_state: SaveState = _no_state,
-        disk: DiskTier | None = None,
+        tiers: Tiers | None = None,
+        max_overtaken: int = 16,
+        max_wait_s: float = 10.0,
     ) -> None:
-        """`save_state` copies the live recurrent state of a slot into positions of a snapshot."""
-        self._disk = disk
+        """`save_state` copies the live recurrent state of a slot into positions of a snapshot.
+
+        A request may be overtaken by `max_overtaken` others whose prompts are warm, within its first `max_wait_s`.
+        """
+        self._tiers = tiers
         self._cache = cache
         self._compute = compute
         self._save_state = save_state
         self._max_batch_tokens = max_batch_tokens
-        self._queue: deque[Job] = deque()
+        self._queue = WaitingLine(cache, max_overtaken=max_overtaken, max_wait_s=max_wait_s)
         self._running: list[Job] = []
         # Jobs of a step that failed and where they were; they run one at a time until they are past that.
         self._suspects: deque[tuple[Job, int]] = deque()
@@ -64,7 +70,7 @@ class Scheduler:
 
     def submit(self, job: Job) -> None:
         """Queue a request."""
-        self._queue.append(job)
+        self._queue.add(job)
 
     def cancel(self, job: Job) -> None:
         """Drop a request wherever it is; harmless when it is done."""
@@ -73,7 +79,7 @@ class Scheduler:
 
     def run_idle(self) -> bool:
         """Do a piece of work that can wait; false if there is none."""
-        return self._disk is not None and self._disk.write_one()
+        return self._tiers is not None and self._tiers.write_one()
 
     def run_once(self) -> None:
         """Admit, expire, and run one step."""
@@ -100,19 +106,18 @@ class Scheduler:
         self._drop_done()
 
     def _admit(self) -> None:
-        while self._queue:
-            self._fetch(self._queue[0])
-            if not self._queue[0].admit(self._cache, self._save_state):
+        while (job := self._queue.next(self._running)) is not None:
+            self._fetch(job)
+            if not job.admit(self._cache, self._save_state):
                 return
-            job = self._queue.popleft()
+            self._queue.admitted(job)
             if not (isinstance(job, ScoreJob) and job.admit_trivial()):
                 self._running.append(job)
 
     def _fetch(self, job: Job) -> None:
-        """Once per job: what disk has of its prompt."""
-        if self._disk is not None and not job.was_fetched:
-            job.was_fetched = True
-            self._disk.fetch(tuple(job.ids), job.usable)
+        """Once per job: what slower tiers have of its prompt."""
+        if self._tiers is not None and not job.was_fetched:
+            job.was_fetched = self._tiers.fetch(tuple(job.ids), job.usable)
 
     def _plan(self) -> _Planned:
         planned: _Planned = []
@@ -172,9 +177,9 @@ class Scheduler:
             self._run([each])
 
     def _drop_done(self) -> None:
-        if self._disk is not None:
+        if self._tiers is not None:
             for job in self._running:
                 if job.ended_turn:
-                    self._disk.turn_ended(tuple(job.ids[: job.num_computed]), job.conversation)
+                    self._tiers.turn_ended(tuple(job.ids[: job.num_computed]), job.conversation)
         self._running = [job for job in self._running if not job.done]
-        self._queue = deque(job for job in self._queue if not job.done)
+        self._queue.drop_done()

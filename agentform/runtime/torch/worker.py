@@ -41,8 +41,12 @@ class Worker:
 
     def cancel(self, job: Job) -> None:
         """Drop a request; harmless when it is done or the worker is closed."""
+        self.post(lambda: self._scheduler.cancel(job))
+
+    def post(self, function: Callable[[], None]) -> None:
+        """Run `function` between two steps and do not wait for it; harmless when the worker is closed."""
         with contextlib.suppress(EngineClosed):
-            self._send(lambda: self._scheduler.cancel(job))
+            self._send(function)
 
     def call(self, function: Callable[[], T]) -> T:
         """Run `function` between two steps and wait for its result. Raises EngineClosed."""

@@ -1,0 +1,41 @@
+"""What a request must be before the worker sees it."""
+
+from __future__ import annotations
+
+from agentform.errors import ContextOverflow, InvalidRequest
+from agentform.runtime.engine import GenerateRequest, ModelInfo, ScoreRequest
+
+__all__ = ["check_generate", "check_score"]
+
+
+def check_generate(request: GenerateRequest, info: ModelInfo) -> None:
+    """Raises InvalidRequest, ContextOverflow."""
+    _check_ids(request.prompt_ids, "prompt", info)
+    if request.max_tokens < 0:
+        raise InvalidRequest(f"max_tokens is {request.max_tokens}")
+    if request.sampling.temperature < 0 or not 0 < request.sampling.top_p <= 1:
+        raise InvalidRequest(f"temperature must be at least 0 and top_p in (0, 1]: {request.sampling}")
+    if len(request.prompt_ids) >= info.context_tokens:
+        raise ContextOverflow(prompt_tokens=len(request.prompt_ids), context_tokens=info.context_tokens)
+
+
+def check_score(request: ScoreRequest, info: ModelInfo) -> None:
+    """Raises InvalidRequest, ContextOverflow."""
+    _check_ids(request.prompt_ids, "prompt", info)
+    longest = 0
+    for branch in request.branches:
+        longest = max(longest, len(branch.path))
+        if branch.path:
+            _check_ids(branch.path, "branch", info)
+        _check_ids(branch.candidates, "candidates", info)
+    if len(request.prompt_ids) + longest > info.context_tokens:
+        raise ContextOverflow(
+            prompt_tokens=len(request.prompt_ids), completion_tokens=longest, context_tokens=info.context_tokens
+        )
+
+
+def _check_ids(ids: tuple[int, ...], what: str, info: ModelInfo) -> None:
+    if not ids:
+        raise InvalidRequest(f"empty {what}")
+    if min(ids) < 0 or max(ids) >= info.vocabulary_size:
+        raise InvalidRequest(f"{what} has token ids outside [0, {info.vocabulary_size})")
