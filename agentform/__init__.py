@@ -40,7 +40,7 @@ from agentform.messages import (
     Usage,
 )
 from agentform.run_context import RunContext
-from agentform.runtime.engine import Sampling
+from agentform.runtime.engine import Engine, Sampling
 from agentform.runtime.load import load_engine
 from agentform.schema.depends import DependsOn
 from agentform.tools import Tool, Toolbox, tool
@@ -63,6 +63,7 @@ __all__ = [
     "Decisions",
     "Deny",
     "DependsOn",
+    "Engine",
     "Event",
     "Evidence",
     "Filled",

@@ -24,13 +24,16 @@ from agentform.errors import (
     UnknownTool,
     UnsupportedSchema,
     UnsupportedSignature,
+    Violation,
 )
 from agentform.messages import JsonValue
 from agentform.run_context import RunContext
 from agentform.schema.docstring import documentation
+from agentform.schema.json_text import plain
 from agentform.schema.load import Target, load
 from agentform.schema.openapi import Operation, OperationRequest, operations
 from agentform.schema.signature import annotation_of, bind_arguments, load_signature, parameters_of, underlying
+from agentform.schema.validate import Validator
 from agentform.tool_policy import OnToolError, ToolPolicy
 
 __all__ = ["Tool", "Toolbox", "tool"]
@@ -59,6 +62,32 @@ class Tool(Generic[P, R]):
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise InvalidToolName(f"{self.name!r} cannot name a tool: 1 to 64 letters, digits, '_', '-' and '.' can")
+
+    @classmethod
+    def from_schema(
+        cls,
+        schema: Any,
+        *,
+        name: str,
+        description: str = "",
+        call: Callable[[Mapping[str, JsonValue]], Any] | None = None,
+        lenient: bool = False,
+    ) -> Tool[..., Any]:
+        """A tool whose arguments are a pydantic model, another type that stands for an object, or a JSON Schema.
+
+        `call(arguments)`, plain or async, runs the tool with the JSON arguments as they are; without it, running the
+        tool raises `ToolError`. The description is by default the schema's own. `lenient` is as in `load`. Raises
+        `UnsupportedSchema` and `InvalidToolName`.
+        """
+        try:
+            target = load(schema, name=name, lenient=lenient)
+        except UnsupportedSchema as error:
+            raise UnsupportedSchema(f"tool {name!r}: {error.reason}", pointer=error.pointer) from error
+        if isinstance(target.form.schema, bool) or target.form.schema.get("type", "object") != "object":
+            raise UnsupportedSchema(f"tool {name!r}: its arguments are not an object")
+        description = description or target.description
+        target = replace(target, description=description, validator=_Unconverted(target.validator))
+        return Tool(name=name, description=description, target=target, fn=_Remote(name, call))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.fn(*args, **kwargs)
@@ -177,12 +206,12 @@ class Toolbox(Mapping[str, Tool[..., Any]]):
         `InvalidToolName` and `DuplicateTool`.
         """
         return cls(
-            _remote(
-                str(said.get("name", "")),
-                str(said.get("description") or said.get("title") or ""),
+            Tool.from_schema(
                 said.get("inputSchema", {"type": "object"}),
-                None if call is None else partial(call, str(said.get("name", ""))),
-                lenient,
+                name=str(said.get("name", "")),
+                description=str(said.get("description") or said.get("title") or ""),
+                call=None if call is None else partial(call, str(said.get("name", ""))),
+                lenient=lenient,
             )
             for said in tools
         )
@@ -202,12 +231,12 @@ class Toolbox(Mapping[str, Tool[..., Any]]):
         `DuplicateTool`.
         """
         return cls(
-            _remote(
-                found.name,
-                found.description,
+            Tool.from_schema(
                 found.schema,
-                None if call is None else partial(_send, call, found),
-                lenient,
+                name=found.name,
+                description=found.description,
+                call=None if call is None else partial(_send, call, found),
+                lenient=lenient,
             )
             for found in operations(document, lenient=lenient)
         )
@@ -246,21 +275,18 @@ class _Remote:
         return self._call(arguments)
 
 
-def _remote(
-    name: str,
-    description: str,
-    schema: Mapping[str, Any],
-    call: Callable[[Mapping[str, JsonValue]], Any] | None,
-    lenient: bool,
-) -> Tool[..., Any]:
-    try:
-        target = load(dict(schema), name=name, lenient=lenient)
-    except UnsupportedSchema as error:
-        raise UnsupportedSchema(f"tool {name!r}: {error.reason}", pointer=error.pointer) from error
-    if isinstance(target.form.schema, bool) or target.form.schema.get("type", "object") != "object":
-        raise UnsupportedSchema(f"tool {name!r}: its arguments are not an object")
-    target = replace(target, description=description)
-    return Tool(name=name, description=description, target=target, fn=_Remote(name, call))
+@dataclass(frozen=True)
+class _Unconverted:
+    """Checks as another validator does and builds nothing: what runs gets the JSON value itself."""
+
+    validator: Validator
+
+    def check(self, value: JsonValue) -> tuple[Violation, ...]:
+        return self.validator.check(value)
+
+    def build(self, value: JsonValue) -> Any:
+        self.validator.build(value)
+        return plain(value)
 
 
 def _send(call: Callable[[OperationRequest], Any], operation: Operation, arguments: Mapping[str, JsonValue]) -> Any:

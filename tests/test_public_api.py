@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 import agentform
-from agentform import errors
-from agentform.agent import testing
+from agentform import errors, testing
+from agentform.agent import testing as agent_testing
 
 PUBLIC = [
     "Agent",
@@ -34,6 +34,7 @@ PUBLIC = [
     "Decisions",
     "Deny",
     "DependsOn",
+    "Engine",
     "Event",
     "Evidence",
     "Filled",
@@ -71,7 +72,18 @@ PUBLIC = [
     "load_engine",
     "tool",
 ]
-TESTING = ["ByteTokenizer", "Call", "Fail", "Fill", "Say", "ScriptedEngine", "scripted_call"]
+TESTING = [
+    "ByteTokenizer",
+    "Call",
+    "Fail",
+    "Fill",
+    "Say",
+    "ScriptedEngine",
+    "assert_calls",
+    "assert_script_done",
+    "prompts",
+    "scripted_call",
+]
 HEAVY = ("torch", "transformers", "tokenizers", "jsonschema", "numpy", "llguidance", "jinja2")
 
 FRESH = f"""
@@ -98,12 +110,12 @@ def sources() -> list[Path]:
 
 def test_the_public_names_are_these():
     assert agentform.__all__ == PUBLIC
-    assert testing.__all__ == TESTING
+    assert testing.__all__ == agent_testing.__all__ == TESTING
 
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [("agentform", name) for name in PUBLIC] + [("agentform.agent.testing", name) for name in TESTING],
+    [("agentform", name) for name in PUBLIC] + [("agentform.testing", name) for name in TESTING],
 )
 def test_a_public_name_can_be_imported_and_says_what_it_is(module, name):
     value = getattr(importlib.import_module(module), name)

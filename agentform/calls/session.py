@@ -35,6 +35,8 @@ class Session:
         self.limits = limits
         self.turn_usage = Usage()
         """What the current turn has used."""
+        self.prompt_usage: Usage | None = None
+        """What the request used that read the current turn's prompt first; later ones read it again from the cache."""
         self.call_usage = Usage()
         """What the current call of the turn has used, the free text before the first one included."""
         self._usage_before = Usage()
@@ -50,7 +52,7 @@ class Session:
 
     def begin_turn(self) -> None:
         """Count `turn_usage` and `call_usage` from here."""
-        self._usage_before, self.turn_usage = self.usage, Usage()
+        self._usage_before, self.turn_usage, self.prompt_usage = self.usage, Usage(), None
         self.begin_call()
 
     def begin_call(self) -> None:
@@ -88,7 +90,7 @@ class Session:
             result = await self.engine.score(request)
         except DeadlineExceeded as error:  # the engine knows what was left, not what the run was given
             raise self._deadline.exceeded() from error
-        self.charge(result.usage)
+        self._count(result.usage)
         return result.logprobs
 
     async def generate(
@@ -116,10 +118,15 @@ class Session:
         )
         async with aclosing(self.engine.generate(request)) as chunks:
             async for chunk in chunks:
-                self.charge(chunk.usage or Usage())
+                if chunk.usage is not None:
+                    self._count(chunk.usage)
                 yield chunk
                 if chunk.finish == "deadline":
                     raise self._deadline.exceeded()
+
+    def _count(self, usage: Usage) -> None:
+        self.charge(usage)
+        self.prompt_usage = self.prompt_usage or usage
 
     def _within_budget(self, max_tokens: int) -> int:
         most = self.limits.completion_tokens

@@ -67,7 +67,7 @@ def load_adapter(
     """
     schema = _pydantic_schema(adapter, titles)
     usable, bad = _without_bad_patterns(schema, ())
-    said = description if description is not None else _text(schema, "description")
+    said = description if description is not None else _text(_root(schema), "description")
     form = compile_schema(usable, name=name, description=said, lenient=lenient)
     form = replace(form, schema=schema, relaxed=form.relaxed + _dropped(bad, "left to pydantic"))
     return Target(name=name, description=said, form=form, validator=PydanticValidator(adapter, usable))
@@ -175,6 +175,12 @@ def _compiles(pattern: str) -> bool:
     except (re.error, OverflowError, RecursionError):
         return False
     return True
+
+
+def _root(schema: SchemaDict) -> Schema:
+    """The schema of the type itself, which pydantic puts among the definitions where it is recursive."""
+    found = re.fullmatch(r"#/\$defs/(.+)", str(schema.get("$ref", "")))
+    return schema.get("$defs", {}).get(found[1], schema) if found else schema
 
 
 def _text(schema: Schema, keyword: str) -> str:

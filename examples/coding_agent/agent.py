@@ -22,8 +22,8 @@ from workspace import NotAllowed, Workspace
 
 from agentform import Agent, AnswerDelta, CallReady, Deny, Limits, ReasoningDelta, ToolCall, ToolFinished, load_engine
 from agentform.agent.approval import Approve
-from agentform.agent.testing import Call, Say, ScriptedEngine
 from agentform.runtime.engine import Engine
+from agentform.testing import Call, Say, ScriptedEngine
 
 PROJECT = Path(__file__).parent / "project"
 INSTRUCTIONS = "You are a programmer. Look at the files before you answer. Be brief."

@@ -22,7 +22,7 @@ from agentform import (
     UseTool,
 )
 from agentform.agent.testing import ByteTokenizer, Call, Fill, Say, ScriptedEngine, scripted_call
-from agentform.errors import ArgumentsTruncated, DeadlineExceeded, InvalidInput, UnknownTool
+from agentform.errors import DeadlineExceeded, InvalidInput, UnknownTool
 
 pytestmark = pytest.mark.anyio
 
@@ -61,6 +61,8 @@ async def test_a_turn_ends_with_a_call_that_nobody_runs(native):
     assert [(call.name, dict(call.arguments)) for call in response.calls] == [("light", {"room": "office", "on": True})]
     assert response.decision.value == "light"
     assert response.usage.reasoning_tokens == len("I switch it on.") + 1
+    assert response.prompt_usage.prompt_tokens == len(engine.requests[0].prompt_ids)
+    assert response.usage.prompt_tokens == sum(len(request.prompt_ids) for request in engine.requests)
 
 
 async def test_a_turn_may_be_an_answer_and_history_is_what_was_given():
@@ -126,8 +128,13 @@ async def test_all_sampled_tokens_share_one_limit():
     limits = Limits(completion_tokens=6, reasoning_tokens=6, answer_tokens=6)
     response = await responder.respond(USER, limits=limits)
     assert (response.message.content, response.finish, response.usage.completion_tokens) == ("A long", "length", 6)
-    with pytest.raises(ArgumentsTruncated):
-        await responder.respond(USER, tools=TOOLS, limits=Limits(completion_tokens=10))
+    response = await responder.respond(USER, tools=TOOLS, limits=Limits(completion_tokens=10))
+    assert (response.finish, response.calls, response.message.content) == ("length", (), "So.")
+    assert (response.truncated.pointer, response.usage.completion_tokens) == ("/text", 10)
+    assert (response.prompt_usage.prompt_tokens, response.prompt_usage.cached_tokens) == (
+        len(engine.requests[1].prompt_ids),
+        0,
+    )
 
 
 async def test_sampling_and_the_conversation_reach_the_engine():

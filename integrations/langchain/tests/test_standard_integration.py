@@ -1,0 +1,58 @@
+"""LangChain's own integration tests of a chat model, on a real model of 135 million parameters."""
+
+from __future__ import annotations
+
+import pytest
+from agentform import Limits
+from langchain_agentform import ChatAgentform
+from langchain_tests.integration_tests import ChatModelIntegrationTests
+
+DETAILS = ["cache_read_input", "reasoning_output"]
+
+
+class TestChatAgentformIntegration(ChatModelIntegrationTests):
+    @pytest.fixture(autouse=True)
+    def _with_engine(self, engine):
+        self.engine = engine
+
+    @property
+    def chat_model_class(self):
+        return ChatAgentform
+
+    @property
+    def chat_model_params(self):
+        limits = Limits(reasoning_tokens=24, answer_tokens=24, argument_tokens=24)
+        return {"engine": self.engine, "limits": limits, "max_tokens": 60}
+
+    @property
+    def supports_model_override(self):
+        return False
+
+    @property
+    def supports_json_mode(self):
+        return True
+
+    @property
+    def supported_usage_metadata_details(self):
+        return {"invoke": DETAILS, "stream": DETAILS}
+
+    def invoke_with_cache_read_input(self, *, stream=False):
+        model = self.chat_model_class(**self.chat_model_params)
+        prompt = "Tell me about the moon. " * 8
+        model.invoke(prompt)
+        return _whole(model, prompt, stream)
+
+    def invoke_with_reasoning_output(self, *, stream=False):
+        def look(what: str) -> str:
+            """Look something up."""
+            return what
+
+        model = self.chat_model_class(**self.chat_model_params).bind_tools([look], tool_choice="any")
+        return _whole(model, "Look up the moon.", stream)
+
+
+def _whole(model, prompt, stream):
+    if not stream:
+        return model.invoke(prompt)
+    first, *rest = model.stream(prompt)
+    return sum(rest, first)

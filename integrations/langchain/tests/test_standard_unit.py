@@ -1,0 +1,17 @@
+"""LangChain's own unit tests of a chat model."""
+
+from __future__ import annotations
+
+from agentform.agent.testing import ScriptedEngine
+from langchain_agentform import ChatAgentform
+from langchain_tests.unit_tests import ChatModelUnitTests
+
+
+class TestChatAgentformUnit(ChatModelUnitTests):
+    @property
+    def chat_model_class(self):
+        return ChatAgentform
+
+    @property
+    def chat_model_params(self):
+        return {"engine": ScriptedEngine([])}
