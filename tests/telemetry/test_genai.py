@@ -12,9 +12,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from agentform import Agent, Conversation, YesNo, decide
-from agentform.agent.testing import Call, Fail, Fill, Say, ScriptedEngine
 from agentform.errors import EngineClosed, ToolFailed
 from agentform.telemetry import OpenTelemetryObserver, traced
+from agentform.testing import Call, Fail, Fill, Say, ScriptedEngine
 
 pytestmark = pytest.mark.anyio
 SECRET = "hunter2-0042"

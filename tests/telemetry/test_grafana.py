@@ -10,9 +10,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from agentform import Agent
-from agentform.agent.testing import Call, Say, ScriptedEngine
 from agentform.runtime.cache.statistics import CacheStatistics
 from agentform.telemetry import PrometheusObserver, export_cache
+from agentform.testing import Call, Say, ScriptedEngine
 
 DASHBOARD = json.loads((Path(__file__).parents[2] / "docs" / "grafana" / "agentform.json").read_text())
 QUERIES = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
