@@ -14,7 +14,7 @@ from rich.console import Console
 from agentform import Agent
 from agentform.cache_watch import fetch_statistics, plot, statistics_view, stats
 from agentform.errors import InvalidInput
-from agentform.runtime.cache.statistics import CacheStatistics
+from agentform.runtime.cache.statistics import CacheStatistics, TierStatistics
 from agentform.serve.admission import Admission
 from agentform.serve.metrics import ServerMetrics
 from agentform.telemetry import HitRateHistory, export_cache, read_cache_metrics
@@ -64,7 +64,12 @@ def server():
 
 def test_what_is_exported_is_read_back():
     state = CacheStatistics(
-        requests=3, lookup_tokens=30, hit_tokens=10, misses={"cold": 1, "no snapshot": 2}, resident_snapshots=4
+        requests=3,
+        lookup_tokens=30,
+        hit_tokens=10,
+        misses={"cold": 1, "no snapshot": 2},
+        resident_snapshots=4,
+        tiers={"device": TierStatistics(tokens=5, used_bytes=70), "disk": TierStatistics(hits=1, fetched_tokens=9)},
     )
     registry = CollectorRegistry()
     export_cache(lambda: state, model="tiny", registry=registry)
@@ -112,6 +117,8 @@ def test_stats_of_a_server_are_shown(server):
     console = Console(file=io.StringIO(), width=120)
     stats(server.url, console, watch=False, every_s=1)
     assert "50.0%" in console.file.getvalue()
+    assert "cold: 1" in console.file.getvalue()
+    assert "conversation" not in console.file.getvalue()
 
 
 def test_watching_shows_each_look_until_interrupted(server, monkeypatch):

@@ -11,7 +11,7 @@ from agentform.telemetry.extras import needs, registering
 if TYPE_CHECKING:
     from prometheus_client.registry import CollectorRegistry
 
-__all__ = ["COUNTERS", "GAUGES", "PREFIX", "export_cache", "export_caches"]
+__all__ = ["COUNTERS", "GAUGES", "PREFIX", "TIER_COUNTERS", "TIER_GAUGES", "export_cache", "export_caches"]
 
 PREFIX = "agentform_cache_"
 COUNTERS = {
@@ -35,16 +35,18 @@ GAUGES = {
     "budget_bytes": "The memory budget.",
 }
 """Fields of `CacheStatistics` that go up and down."""
-_TIER_GAUGES = {
+TIER_GAUGES = {
     "tokens": "Tokens whose KV a tier holds.",
     "snapshots": "Snapshots that a tier holds.",
     "used_bytes": "Bytes that a tier uses.",
     "limit_bytes": "Bytes that a tier may use.",
 }
-_TIER_COUNTERS = {
+"""Fields of `TierStatistics` that go up and down."""
+TIER_COUNTERS = {
     "hits": "Prompts that something was fetched for from a tier.",
     "fetched_tokens": "Tokens that came to the device from a tier.",
 }
+"""Fields of `TierStatistics` that only grow."""
 
 
 def export_cache(
@@ -95,7 +97,7 @@ class _Collector:
         text = "Bytes of the device's positions by what they hold: tokens, snapshots, live (running requests) or free."
         yield _family(GaugeMetricFamily, "device_bytes", text, ["model", "kind"], held)
         tiers = [((model, name), tier) for model, each in now.items() for name, tier in each.tiers.items()]
-        for make, texts in ((GaugeMetricFamily, _TIER_GAUGES), (CounterMetricFamily, _TIER_COUNTERS)):
+        for make, texts in ((GaugeMetricFamily, TIER_GAUGES), (CounterMetricFamily, TIER_COUNTERS)):
             for name, text in texts.items():
                 values = [(labels, getattr(tier, name)) for labels, tier in tiers]
                 yield _family(make, f"tier_{name}", text, ["model", "tier"], values)
