@@ -216,3 +216,31 @@ def fill(
     )
     if num_failed:
         raise typer.Exit(3)
+
+
+@app.command()
+def chat(
+    model: Annotated[str, typer.Option(help="A catalogue name, a model folder, a hub id or `module:attribute`.")] = (
+        "smollm2-135m"
+    ),
+    tools: Annotated[
+        list[str] | None,
+        typer.Option(help="`module:attribute`, or an MCP description file whose tools you play; several times."),
+    ] = None,
+    instructions: Annotated[str, typer.Option(help="The system message.")] = "",
+    conversation: Annotated[
+        str | None, typer.Option(help="Name of a conversation that is kept, and goes on where it ended.")
+    ] = None,
+    cache_dir: Annotated[Path | None, typer.Option(help="Keep what was read here, over restarts.")] = None,
+) -> None:
+    """Talk to an agent, and see how it comes to each of its calls."""
+    from agentform.chat.run import run_chat
+
+    run_chat(
+        Console(),
+        model=model,
+        tools=tools or (),
+        instructions=instructions,
+        conversation=conversation,
+        cache_dir=cache_dir,
+    )

@@ -10,11 +10,11 @@ from typing import Any
 
 import anyio
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from agentform.calls.form_filling import Filled, fill
 from agentform.calls.prior import PriorStore
+from agentform.demo.view import evidence_table
 from agentform.errors import CallError, InvalidInput
 from agentform.messages import Usage
 from agentform.references import open_engine
@@ -85,11 +85,9 @@ def _show(console: Console, name: str, filled: Filled[Any], *, as_json: bool) ->
             {"text": name, "value": loads(filled.json_text), "evidence": evidence, "usage": asdict(filled.usage)}
         )
         return
-    table = Table("field", "value", "how", "p", "legal mass", "else", title=Text(name), caption=_costs(filled))
-    for item in filled.evidence:
-        others = ", ".join(f"{dumps(other.value)} {other.probability:.2f}" for other in item.alternatives)
-        shown = ["" if number is None else f"{number:.3f}" for number in (item.probability, item.legal_mass)]
-        table.add_row(Text(item.pointer or "(whole)"), Text(dumps(item.value)), item.how, *shown, Text(others))
+    table = evidence_table(filled.evidence)
+    table.title, table.caption = name, _costs(filled)
+    table.title_justify = table.caption_justify = "left"
     console.print(table)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Literal
+from typing import Annotated, Literal
 
 import anyio
 import openai
@@ -11,7 +11,7 @@ import pytest
 from langchain.agents import create_agent
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from tests.support.engines import settled
 from tests.support.servers import running
@@ -22,7 +22,11 @@ pytestmark = pytest.mark.model
 USER = [{"role": "user", "content": "Please switch on the light in the office."}]
 PARAMETERS = {
     "type": "object",
-    "properties": {"room": {"enum": ["kitchen", "office"]}, "on": {"type": "boolean"}, "note": {"type": "string"}},
+    "properties": {
+        "room": {"enum": ["kitchen", "office"]},
+        "on": {"type": "boolean"},
+        "note": {"type": "string", "maxLength": 12},
+    },
     "required": ["room", "on", "note"],
     "additionalProperties": False,
 }
@@ -37,7 +41,7 @@ class Ticket(BaseModel):
 
     category: Literal["billing", "delivery", "technical"]
     urgent: bool
-    summary: str
+    summary: Annotated[str, Field(max_length=20)]
 
 
 @pytest.fixture(scope="module")
