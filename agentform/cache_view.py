@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -76,12 +77,18 @@ def show_statistics(statistics: CacheStatistics, console: Console) -> None:
         tiers.add_row(name, f"{tier.tokens:,}", f"{tier.snapshots:,}", *sizes, *fetched)
     if statistics.tiers:
         console.print(tiers)
+    if statistics.misses:
+        console.print(f"not fully cached: {_listed(statistics.misses)}")
     table = Table("conversation", "requests", "reused", "run again", "misses")
     for name, each in statistics.conversations.items():
-        misses = ", ".join(f"{reason}: {num}" for reason, num in each.misses.items())
         reused = f"{each.hit_tokens:,} / {each.lookup_tokens:,}"
-        table.add_row(name, str(each.requests), reused, f"{each.replayed_tokens:,}", misses)
-    console.print(table)
+        table.add_row(Text(name), str(each.requests), reused, f"{each.replayed_tokens:,}", _listed(each.misses))
+    if statistics.conversations:
+        console.print(table)
+
+
+def _listed(misses: Mapping[str, int]) -> str:
+    return ", ".join(f"{reason}: {num:,}" for reason, num in misses.items())
 
 
 def _places(folder: Path) -> list[Path]:

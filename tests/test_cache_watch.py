@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import io
 import threading
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from rich.console import Console
 
+from agentform import Agent
 from agentform.cache_watch import fetch_statistics, plot, statistics_view, stats
 from agentform.errors import InvalidInput
-from agentform.runtime.cache.statistics import CacheStatistics
+from agentform.runtime.cache.statistics import CacheStatistics, TierStatistics
+from agentform.serve.admission import Admission
+from agentform.serve.metrics import ServerMetrics
 from agentform.telemetry import HitRateHistory, export_cache, read_cache_metrics
+from agentform.testing import Say, ScriptedEngine
 
 
 class Server:
@@ -59,7 +64,12 @@ def server():
 
 def test_what_is_exported_is_read_back():
     state = CacheStatistics(
-        requests=3, lookup_tokens=30, hit_tokens=10, misses={"cold": 1, "no snapshot": 2}, resident_snapshots=4
+        requests=3,
+        lookup_tokens=30,
+        hit_tokens=10,
+        misses={"cold": 1, "no snapshot": 2},
+        resident_snapshots=4,
+        tiers={"device": TierStatistics(tokens=5, used_bytes=70), "disk": TierStatistics(hits=1, fetched_tokens=9)},
     )
     registry = CollectorRegistry()
     export_cache(lambda: state, model="tiny", registry=registry)
@@ -73,6 +83,13 @@ def test_several_models_are_added_up():
         export_cache(lambda: CacheStatistics(lookup_tokens=5, misses={"cold": 1}), model=name, registry=registry)
     found = read_cache_metrics("".join(generate_latest(registry).decode() for registry in registries))
     assert (found.lookup_tokens, found.misses) == (10, {"cold": 2})
+
+
+def test_what_the_server_exports_is_read():
+    engine = ScriptedEngine([Say("Hello.")])
+    Agent(engine).run_sync("Hi")
+    text = ServerMetrics(engine, Admission(max_running=1, max_queued=1, deadline_s=1)).text().decode()
+    assert read_cache_metrics(text) == replace(engine.statistics(), conversations={})
 
 
 @pytest.mark.parametrize("text", ["", "up 1\n", "agentform_cache_lookup_tokens_total{\n"])
@@ -100,6 +117,8 @@ def test_stats_of_a_server_are_shown(server):
     console = Console(file=io.StringIO(), width=120)
     stats(server.url, console, watch=False, every_s=1)
     assert "50.0%" in console.file.getvalue()
+    assert "cold: 1" in console.file.getvalue()
+    assert "conversation" not in console.file.getvalue()
 
 
 def test_watching_shows_each_look_until_interrupted(server, monkeypatch):

@@ -66,7 +66,7 @@ def test_the_coding_agent_follows_its_script_to_an_edit(monkeypatch, capsys):
 def test_the_coding_agent_asks_before_it_writes(said, written, monkeypatch, capsys, tmp_path):
     from rich.console import Console
 
-    from agentform.agent.testing import Call, Say, ScriptedEngine
+    from agentform.testing import Call, Say, ScriptedEngine
 
     (tmp_path / "a.txt").write_text("one")
     script = [Call("edit_file", {"path": "a.txt", "old": "one", "new": "two"}), Say("Done.")]

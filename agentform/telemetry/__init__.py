@@ -5,7 +5,7 @@ Importing this package needs no extra; using `export_cache` and `PrometheusObser
 """
 
 from agentform.telemetry.agent_export import PrometheusObserver
-from agentform.telemetry.cache_export import export_cache
+from agentform.telemetry.cache_export import export_cache, export_caches
 from agentform.telemetry.cache_scrape import read_cache_metrics
 from agentform.telemetry.genai import OpenTelemetryObserver
 from agentform.telemetry.history import HitRateHistory, HitRateSample
@@ -18,6 +18,7 @@ __all__ = [
     "OpenTelemetryObserver",
     "PrometheusObserver",
     "export_cache",
+    "export_caches",
     "hit_rate_page",
     "read_cache_metrics",
     "traced",

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from agentform.agent.observer import Done, Operation, Report, RunObserved, ToolObserved, TurnObserved
-from agentform.telemetry.extras import needs
+from agentform.telemetry.extras import needs, registering
 
 if TYPE_CHECKING:
     from prometheus_client.registry import CollectorRegistry
@@ -21,7 +21,7 @@ _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 2
 class PrometheusObserver:
     """Counts what agents do: ``Agent(engine, observers=[PrometheusObserver()])``.
 
-    One observer serves any number of agents; a second one on the same registry is refused by prometheus-client.
+    One observer serves any number of agents; a second one on the same registry is refused.
     Labels are names of agents, models and tools, never what was said. An outcome is how a run ended
     (`RunResult.finish`), `ok` or `error`, or the class of the exception that ended the operation.
     """
@@ -32,19 +32,21 @@ class PrometheusObserver:
         """Without `registry` the process-wide one of prometheus-client is used.
 
         Raises:
+            InvalidInput: the registry has an observer already.
             MissingDependency: prometheus-client is not installed.
         """
         with needs("metrics", "prometheus-client"):
             from prometheus_client import REGISTRY, Counter, Histogram
         into: Any = {"registry": registry if registry is not None else REGISTRY}
         run, tool = ["agent", "model"], ["agent", "tool"]
-        self._runs = Counter("agentform_agent_runs", "Runs by how they ended.", [*run, "outcome"], **into)
-        self._run_s = Histogram("agentform_agent_run_seconds", "Time of a run.", run, buckets=_SECONDS, **into)
-        self._turns = Counter("agentform_agent_turns", "Turns of models by how they ended.", [*run, "outcome"], **into)
-        self._turn_s = Histogram("agentform_agent_turn_seconds", "Time of a turn.", run, buckets=_SECONDS, **into)
-        self._tokens = Counter("agentform_agent_tokens", "Tokens by kind, see Usage.", [*run, "kind"], **into)
-        self._calls = Counter("agentform_tool_calls", "Tool calls by how they ended.", [*tool, "outcome"], **into)
-        self._tool_s = Histogram("agentform_tool_seconds", "Time of a tool call.", tool, buckets=_SECONDS, **into)
+        with registering("agents"):
+            self._runs = Counter("agentform_agent_runs", "Runs by how they ended.", [*run, "outcome"], **into)
+            self._run_s = Histogram("agentform_agent_run_seconds", "Time of a run.", run, buckets=_SECONDS, **into)
+            self._turns = Counter("agentform_agent_turns", "Turns by how they ended.", [*run, "outcome"], **into)
+            self._turn_s = Histogram("agentform_agent_turn_seconds", "Time of a turn.", run, buckets=_SECONDS, **into)
+            self._tokens = Counter("agentform_agent_tokens", "Tokens by kind, see Usage.", [*run, "kind"], **into)
+            self._calls = Counter("agentform_tool_calls", "Tool calls by how they ended.", [*tool, "outcome"], **into)
+            self._tool_s = Histogram("agentform_tool_seconds", "Time of a tool call.", tool, buckets=_SECONDS, **into)
 
     @contextmanager
     def observe(self, operation: Operation) -> Generator[Report]:

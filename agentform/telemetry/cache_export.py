@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agentform.runtime.cache.statistics import CacheStatistics
-from agentform.telemetry.extras import needs
+from agentform.telemetry.extras import needs, registering
 
 if TYPE_CHECKING:
     from prometheus_client.registry import CollectorRegistry
 
-__all__ = ["COUNTERS", "GAUGES", "PREFIX", "export_cache"]
+__all__ = ["COUNTERS", "GAUGES", "PREFIX", "TIER_COUNTERS", "TIER_GAUGES", "export_cache", "export_caches"]
 
 PREFIX = "agentform_cache_"
 COUNTERS = {
@@ -35,16 +35,18 @@ GAUGES = {
     "budget_bytes": "The memory budget.",
 }
 """Fields of `CacheStatistics` that go up and down."""
-_TIERS = {
+TIER_GAUGES = {
     "tokens": "Tokens whose KV a tier holds.",
     "snapshots": "Snapshots that a tier holds.",
     "used_bytes": "Bytes that a tier uses.",
     "limit_bytes": "Bytes that a tier may use.",
 }
-_TIER_COUNTERS = {
+"""Fields of `TierStatistics` that go up and down."""
+TIER_COUNTERS = {
     "hits": "Prompts that something was fetched for from a tier.",
     "fetched_tokens": "Tokens that came to the device from a tier.",
 }
+"""Fields of `TierStatistics` that only grow."""
 
 
 def export_cache(
@@ -56,63 +58,64 @@ def export_cache(
     prometheus-client is used.
 
     Raises:
+        InvalidInput: the registry has a cache already; `export_caches` takes several.
         MissingDependency: prometheus-client is not installed.
     """
+    return export_caches({model: statistics}, registry=registry)
+
+
+def export_caches(
+    statistics: Mapping[str, Callable[[], CacheStatistics]], *, registry: CollectorRegistry | None = None
+) -> Callable[[], None]:
+    """`export_cache` for several engines, by the names of their models; the mapping is read at each scrape."""
     with needs("metrics", "prometheus-client"):
         from prometheus_client import REGISTRY
     chosen = registry if registry is not None else REGISTRY
-    collector = _Collector(statistics, model)
-    chosen.register(collector)
+    collector = _Collector(statistics)
+    with registering("a cache"):
+        chosen.register(collector)
     return lambda: chosen.unregister(collector)
 
 
 class _Collector:
-    def __init__(self, statistics: Callable[[], CacheStatistics], model: str) -> None:
+    def __init__(self, statistics: Mapping[str, Callable[[], CacheStatistics]]) -> None:
         self._statistics = statistics
-        self._model = model
 
     def collect(self) -> Iterable[Any]:
         """The metric families as they are now."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        now = self._statistics()
-        for name, text in COUNTERS.items():
-            family = CounterMetricFamily(PREFIX + name, text, labels=["model"])
-            family.add_metric([self._model], getattr(now, name))
-            yield family
-        for name, text in GAUGES.items():
-            gauge = GaugeMetricFamily(PREFIX + name, text, labels=["model"])
-            gauge.add_metric([self._model], getattr(now, name))
-            yield gauge
-        yield from self._tiers(now)
-        misses = CounterMetricFamily(
-            PREFIX + "misses", "Requests that were not fully cached, by reason.", labels=["model", "reason"]
-        )
-        for reason, num in now.misses.items():
-            misses.add_metric([self._model, reason], num)
-        yield misses
-        yield self._memory(now, GaugeMetricFamily)
-
-    def _memory(self, now: CacheStatistics, family: Any) -> Any:
-        """The positions of the device by what they hold; together they are all that exist."""
+        now = {model: statistics() for model, statistics in self._statistics.items()}
+        for make, texts in ((CounterMetricFamily, COUNTERS), (GaugeMetricFamily, GAUGES)):
+            for name, text in texts.items():
+                values = [((model,), getattr(each, name)) for model, each in now.items()]
+                yield _family(make, name, text, ["model"], values)
+        misses = [((model, reason), num) for model, each in now.items() for reason, num in each.misses.items()]
+        text = "Requests that were not fully cached, by reason."
+        yield _family(CounterMetricFamily, "misses", text, ["model", "reason"], misses)
+        held = [((model, kind), size) for model, each in now.items() for kind, size in _device_bytes(each).items()]
         text = "Bytes of the device's positions by what they hold: tokens, snapshots, live (running requests) or free."
-        gauge = family(PREFIX + "device_bytes", text, labels=["model", "kind"])
-        held = {
-            "tokens": now.resident_tokens,
-            "snapshots": now.resident_snapshots * now.snapshot_positions,
-            "live": now.live_tokens,
-        }
-        held["free"] = max(0, now.capacity_tokens - sum(held.values()))
-        for kind, positions in held.items():
-            gauge.add_metric([self._model, kind], positions * now.position_bytes)
-        return gauge
+        yield _family(GaugeMetricFamily, "device_bytes", text, ["model", "kind"], held)
+        tiers = [((model, name), tier) for model, each in now.items() for name, tier in each.tiers.items()]
+        for make, texts in ((GaugeMetricFamily, TIER_GAUGES), (CounterMetricFamily, TIER_COUNTERS)):
+            for name, text in texts.items():
+                values = [(labels, getattr(tier, name)) for labels, tier in tiers]
+                yield _family(make, f"tier_{name}", text, ["model", "tier"], values)
 
-    def _tiers(self, now: CacheStatistics) -> Iterable[Any]:
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        kinds = ((GaugeMetricFamily, _TIERS), (CounterMetricFamily, _TIER_COUNTERS))
-        for make, name, text in ((make, name, text) for make, names in kinds for name, text in names.items()):
-            family = make(f"{PREFIX}tier_{name}", text, labels=["model", "tier"])
-            for tier, statistics in now.tiers.items():
-                family.add_metric([self._model, tier], getattr(statistics, name))
-            yield family
+def _family(make: Any, name: str, text: str, labels: list[str], values: Iterable[tuple[tuple[str, ...], float]]) -> Any:
+    family = make(PREFIX + name, text, labels=labels)
+    for of, value in values:
+        family.add_metric(list(of), value)
+    return family
+
+
+def _device_bytes(now: CacheStatistics) -> dict[str, int]:
+    """The positions of the device by what they hold; together they are all that exist."""
+    held = {
+        "tokens": now.resident_tokens,
+        "snapshots": now.resident_snapshots * now.snapshot_positions,
+        "live": now.live_tokens,
+    }
+    held["free"] = max(0, now.capacity_tokens - sum(held.values()))
+    return {kind: positions * now.position_bytes for kind, positions in held.items()}

@@ -6,8 +6,8 @@ from collections import Counter
 from typing import Any
 
 from agentform.errors import InvalidInput
-from agentform.runtime.cache.statistics import CacheStatistics
-from agentform.telemetry.cache_export import COUNTERS, GAUGES, PREFIX
+from agentform.runtime.cache.statistics import CacheStatistics, TierStatistics
+from agentform.telemetry.cache_export import COUNTERS, GAUGES, PREFIX, TIER_COUNTERS, TIER_GAUGES
 from agentform.telemetry.extras import needs
 
 __all__ = ["read_cache_metrics"]
@@ -22,20 +22,25 @@ def read_cache_metrics(text: str) -> CacheStatistics:
     """
     with needs("metrics", "prometheus-client"):
         from prometheus_client.parser import text_string_to_metric_families
-    found, misses = Counter[str](), Counter[str]()
     try:
         samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     except ValueError as error:
         raise InvalidInput(f"this is no Prometheus exposition: {error}") from error
+    found, misses, tiers = Counter[str](), Counter[str](), dict[str, Counter[str]]()
     for sample in samples:
-        name = sample.name.removeprefix(PREFIX).removesuffix("_total")
-        if sample.name == f"{PREFIX}misses_total":
-            misses[sample.labels.get("reason", "")] += int(sample.value)
-        elif sample.name.startswith(PREFIX) and (name in COUNTERS or name in GAUGES):
-            found[name] += int(sample.value)
+        name, value = sample.name.removeprefix(PREFIX).removesuffix("_total"), int(sample.value)
+        if not sample.name.startswith(PREFIX):
+            continue
+        if name == "misses":
+            misses[sample.labels.get("reason", "")] += value
+        elif name in COUNTERS or name in GAUGES:
+            found[name] += value
+        elif (field := name.removeprefix("tier_")) in TIER_GAUGES or field in TIER_COUNTERS:
+            tiers.setdefault(sample.labels.get("tier", ""), Counter())[field] += value
     if "lookup_tokens" not in found:
         raise InvalidInput(
             f"there is no {PREFIX}lookup_tokens_total among {len(samples)} samples: no cache is exported"
         )
     counted: dict[str, Any] = dict(found)
-    return CacheStatistics(**counted, misses=dict(misses))
+    held = {name: TierStatistics(**fields) for name, fields in tiers.items()}
+    return CacheStatistics(**counted, misses=dict(misses), tiers=held)

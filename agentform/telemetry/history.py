@@ -109,7 +109,7 @@ class HitRateHistory:
 
     @classmethod
     def load(cls, file: Path) -> HitRateHistory:
-        """The samples of a file that `save` wrote; further ones may be added.
+        """The samples of a file that `save` wrote.
 
         Raises:
             InvalidInput: the file cannot be read or is no such file; it names the line.

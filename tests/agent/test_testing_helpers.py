@@ -20,7 +20,7 @@ async def test_helpers_say_what_was_asked_called_and_left():
     engine = ScriptedEngine([Call("weather", {"city": "Rome"}), Say("Sunny."), Say("Never said.")])
     result = await Agent(engine, tools=[weather]).run("How is Rome?")
     assert_calls(result.calls, ("weather", {"city": "Rome"}))
-    with pytest.raises(AssertionError, match="'Rome'.*\n.*'Oslo'"):
+    with pytest.raises(AssertionError, match=r"'Rome'.*\n.*'Oslo'"):
         assert_calls(result.calls, ("weather", {"city": "Oslo"}))
     with pytest.raises(AssertionError, match="calls differ"):
         assert_calls(result.calls)

@@ -4,9 +4,9 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from agentform import Agent
-from agentform.agent.testing import Call, Fail, Say, ScriptedEngine
 from agentform.errors import EngineClosed
 from agentform.telemetry import PrometheusObserver
+from agentform.testing import Call, Fail, Say, ScriptedEngine
 
 pytestmark = pytest.mark.anyio
 

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
+from agentform.errors import InvalidInput
 from agentform.runtime.cache.statistics import CacheStatistics, TierStatistics
-from agentform.telemetry import export_cache
+from agentform.telemetry import PrometheusObserver, export_cache, export_caches
 
 
 def test_counters_are_read_at_each_scrape():
@@ -41,3 +43,23 @@ def test_what_the_device_holds_adds_up_to_all_positions():
         for kind in ("tokens", "snapshots", "live", "free")
     }
     assert held == {"tokens": 80, "snapshots": 48, "live": 32, "free": 640}
+
+
+def test_several_models_are_one_export():
+    registry = CollectorRegistry()
+    export_caches(
+        {"a": lambda: CacheStatistics(requests=1), "b": lambda: CacheStatistics(requests=2)}, registry=registry
+    )
+    found = {m: registry.get_sample_value("agentform_cache_requests_total", {"model": m}) for m in "ab"}
+    assert found == {"a": 1, "b": 2}
+    assert generate_latest(registry).decode().count("# TYPE agentform_cache_requests_total ") == 1
+
+
+def test_a_second_export_is_refused():
+    registry = CollectorRegistry(auto_describe=True)
+    export_cache(CacheStatistics, model="a", registry=registry)
+    with pytest.raises(InvalidInput, match="metrics of a cache already"):
+        export_cache(CacheStatistics, model="b", registry=registry)
+    PrometheusObserver(registry=registry)
+    with pytest.raises(InvalidInput, match="metrics of agents already"):
+        PrometheusObserver(registry=registry)

@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from agentform import telemetry
-from agentform.agent.testing import ScriptedEngine
 from agentform.errors import MissingDependency
 from agentform.runtime.cache.statistics import CacheStatistics
+from agentform.testing import ScriptedEngine
 
 USES = {
     "export_cache": ("metrics", lambda: telemetry.export_cache(CacheStatistics, model="tiny")),

@@ -12,9 +12,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from agentform import Agent, Conversation, YesNo, decide
-from agentform.agent.testing import Call, Fail, Fill, Say, ScriptedEngine
 from agentform.errors import EngineClosed, ToolFailed
 from agentform.telemetry import OpenTelemetryObserver, traced
+from agentform.testing import Call, Fail, Fill, Say, ScriptedEngine
 
 pytestmark = pytest.mark.anyio
 SECRET = "hunter2-0042"
@@ -69,6 +69,9 @@ def weather(city: str) -> str:
     return f"sunny in {city}"
 
 
+SCRIPT = [Call("weather", {"city": "Rome"}, text="I look it up."), Say("It is sunny.")]
+
+
 def asking(city: str = "Rome") -> ScriptedEngine:
     return ScriptedEngine([Call("weather", {"city": city}, text="I look it up."), Say("It is sunny.")])
 
@@ -112,6 +115,16 @@ async def test_what_a_tool_starts_lies_in_the_tools_span(watched):
     ).run("Hi")
     spans = dict(watched.spans())
     assert spans["look outside"].parent.span_id == spans["execute_tool nested"].context.span_id
+
+
+async def test_an_agent_that_is_a_tool_runs_inside_the_tools_span(watched):
+    engine = ScriptedEngine([Call("ask_guide", {"request": "How is Rome?"}), *SCRIPT, Say("Sunny, says the guide.")])
+    guide = Agent(engine, tools=[weather], name="guide")
+    boss = Agent(engine, tools=[guide.as_tool("ask_guide", "Ask.")], name="boss", observers=[watched.observer()])
+    await boss.run("Hi")
+    spans = dict(watched.spans())
+    assert spans["invoke_agent guide"].parent.span_id == spans["execute_tool ask_guide"].context.span_id
+    assert spans["execute_tool weather"].parent.span_id == spans["invoke_agent guide"].context.span_id
 
 
 async def test_durations_and_tokens_are_recorded_once(watched):

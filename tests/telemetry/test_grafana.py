@@ -10,9 +10,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from agentform import Agent
-from agentform.agent.testing import Call, Say, ScriptedEngine
-from agentform.runtime.cache.statistics import CacheStatistics
+from agentform.runtime.cache.statistics import CacheStatistics, TierStatistics
 from agentform.telemetry import PrometheusObserver, export_cache
+from agentform.testing import Call, Say, ScriptedEngine
 
 DASHBOARD = json.loads((Path(__file__).parents[2] / "docs" / "grafana" / "agentform.json").read_text())
 QUERIES = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
@@ -23,7 +23,8 @@ QUERIES += [each["query"]["query"] for each in DASHBOARD["templating"]["list"] i
 def exported() -> dict[str, set[str]]:
     """Label names by sample name, of everything that agentform exports."""
     registry = CollectorRegistry()
-    export_cache(lambda: CacheStatistics(misses={"cold": 1}), model="tiny", registry=registry)
+    state = CacheStatistics(misses={"cold": 1}, tiers={"disk": TierStatistics()})
+    export_cache(lambda: state, model="tiny", registry=registry)
     engine = ScriptedEngine([Call("weather", {"city": "Rome"}), Say("Sunny.")])
     Agent(engine, tools=[weather], observers=[PrometheusObserver(registry=registry)]).run_sync("How is it?")
     return {sample.name: set(sample.labels) for family in registry.collect() for sample in family.samples}
