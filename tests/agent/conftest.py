@@ -75,3 +75,13 @@ def _no_blocking_calls():
         yield
     ours = [call for call in seen if _PACKAGE in call]
     assert not ours, "the event loop was blocked by\n" + "\n".join(ours)
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory) -> Path:
+    """A random model that reads long prompts; what it says means nothing."""
+    from tests.support.tiny_model import write_tiny_model
+
+    folder = tmp_path_factory.mktemp("tiny")
+    write_tiny_model(folder, max_position_embeddings=4096)
+    return folder

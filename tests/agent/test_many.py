@@ -9,7 +9,9 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 import anyio
 import pytest
@@ -22,7 +24,9 @@ from agentform.calls.limits import Limits
 from agentform.calls.prior import PriorStore
 from agentform.errors import DeadlineExceeded
 from agentform.messages import ToolFinished
-from agentform.tools import tool
+from agentform.run_context import RunContext
+from agentform.tools import Toolbox, tool
+from tests.support.engines import settled
 
 NUM_AGENTS = 200
 
@@ -35,7 +39,10 @@ class Shop:
     ended: Counter[str] = field(default_factory=Counter)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def tools(self):
+    @cached_property
+    def tools(self) -> Toolbox:
+        """Made once: making tools takes longer than the runs."""
+
         async def order(item: str) -> str:
             """Orders."""
             return await self._work(item)
@@ -54,7 +61,7 @@ class Shop:
                 self.ended[item] += 1
             return f"done {item}"
 
-        return [order, pack, ship]
+        return Toolbox([order, pack, ship])
 
     async def _work(self, item: str) -> str:
         self.begun[item] += 1
@@ -84,7 +91,7 @@ async def run_one(number: int, shop: Shop, store: SQLiteStore | None, priors: Pr
     """Every third run is left at its second result, every seventh has next to no time."""
     conversation = Conversation(id=f"talk {number}")
     limits = Limits(parallel_calls=2, deadline_s=0.02 if number % 7 == 0 else None)
-    agent = Agent(ScriptedEngine(script_of(number)), tools=shop.tools(), limits=limits, store=store, priors=priors)
+    agent = Agent(ScriptedEngine(script_of(number)), tools=shop.tools, limits=limits, store=store, priors=priors)
     results = 0
     try:
         async with agent.stream("Go", conversation=conversation) as run:
@@ -164,3 +171,48 @@ def check_kept(store: SQLiteStore, conversations: dict[int, Conversation]) -> No
 
     anyio.run(load)
     assert Path(store.path).exists()
+
+
+@pytest.fixture
+def tiny_engine(tiny_folder):
+    from agentform.runtime.torch.engine import TorchEngine
+
+    engine = TorchEngine(tiny_folder, num_threads=1)
+    yield engine
+    engine.close()
+
+
+def test_agents_that_share_an_engine_leave_nothing_in_it(tiny_engine):
+    made: Counter[str] = Counter()
+    run_by_tool: Counter[str] = Counter()
+
+    async def light(run: RunContext[int], room: Literal["hall", "kitchen", "attic"], on: bool) -> str:
+        """Switches."""
+        run_by_tool[run.call.id] += 1
+        await anyio.sleep(run.context % 5 / 1000)
+        if run.context % 4 == 0:
+            raise LookupError("broken")
+        return room
+
+    limits = Limits(steps=3, parallel_calls=2, reasoning_tokens=6, answer_tokens=8, same_call=9)
+    agent = Agent(tiny_engine, tools=[light], limits=limits)
+
+    async def one(number: int) -> None:
+        async with agent.stream(f"I am number {number}", context=number) as run:
+            async for event in run:
+                made.update([event.call.id] if isinstance(event, ToolFinished) else [])
+                if number % 3 == 0 and isinstance(event, ToolFinished):
+                    break
+
+    async def play() -> None:
+        async with anyio.create_task_group() as group:
+            for number in range(40):
+                group.start_soon(one, number)
+        await settled(tiny_engine)
+
+    anyio.run(play)
+    assert made
+    assert set(run_by_tool.values()) == {1}
+    assert set(made.values()) == {1}
+    assert set(made) <= set(run_by_tool)
+    assert tiny_engine.statistics().live_tokens == 0

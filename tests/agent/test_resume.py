@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import anyio
 import pytest
 
@@ -44,6 +46,24 @@ async def test_a_conversation_goes_on_where_it_was_and_the_engine_sees_the_same_
     [*_, request] = again.engine.requests[:1]
     assert request.prompt_ids[: len(past)] == past
     assert {r.conversation for r in (*first.engine.requests, *again.engine.requests)} == {"ada"}
+
+
+async def test_what_was_computed_comes_back_too(path, tmp_path, tiny_folder):
+    from agentform.runtime.torch.engine import TorchEngine
+
+    make = functools.partial(TorchEngine, tiny_folder, num_threads=1, cache_dir=tmp_path / "cache")
+
+    async def run(prompt: str):
+        async with await anyio.to_thread.run_sync(make) as engine:
+            agent = Agent(engine, limits=Limits(answer_tokens=8), store=SQLiteStore(path))
+            return await agent.run(prompt, conversation="ada")
+
+    first = await run("Tell me of the sea. " * 20)
+    again = await run("Thank you.")
+    assert again.messages[: len(first.messages)] == first.messages
+    assert first.usage.cached_tokens == 0
+    # Of the end of the last completion its last token was never computed.
+    assert again.usage.cached_tokens >= len(first.conversation.token_ids) - 1
 
 
 async def test_token_ids_of_another_model_are_not_used(path):
