@@ -11,7 +11,6 @@ from typing import Any
 from agentform.agent.respond import Response
 from agentform.messages import (
     AnswerDelta,
-    ArgumentChosen,
     ChoiceMade,
     Event,
     ReasoningDelta,
@@ -108,7 +107,7 @@ class ChatChunks:
                 self._undecided = False
                 if event.decision.how == "generated":  # a call written as prose: what is content is known at the end
                     self._text = self._sent
-            case ArgumentChosen() | _:
+            case _:
                 return
         if not self._with_form:
             yield from self._content(self._safe())

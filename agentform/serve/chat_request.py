@@ -35,6 +35,10 @@ _EFFORT_TOKENS = {"none": 0, "minimal": 16, "low": 64, "medium": 256, "high": 10
 """Free text before the decision to call, by `reasoning_effort`."""
 
 
+_MOST_CALLS = 16
+"""Calls of one turn, where a request allows several."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ChatRequest:
     """One turn that a client asks for."""
@@ -82,6 +86,7 @@ def _limits(fields: ChatFields, settings: ServerSettings) -> Limits:
         reasoning_tokens=min(most, _reasoning_tokens(fields, settings)),
         answer_tokens=most,
         argument_tokens=most,
+        parallel_calls=_MOST_CALLS if fields.parallel_tool_calls else 1,
     )
 
 

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from agentform.calls.prior import PriorStore
 from agentform.errors import InvalidInput, MissingDependency
-from agentform.runtime.load import load_engine
+from agentform.references import open_engine
 from agentform.runtime.paths import cache_home
 from agentform.serve.settings import ServerSettings
 
@@ -38,7 +38,7 @@ def serve_model(console: Console, model: str, settings: ServerSettings, *, cache
     listener = _listen(settings)
     started = time.perf_counter()
     with console.status(f"loading {model} …"):
-        engine = load_engine(model, **({} if cache_dir is None else {"cache_dir": cache_dir}))
+        engine = open_engine(model, **({} if cache_dir is None else {"cache_dir": cache_dir}))
     service = Service(engine=engine, settings=settings, priors=PriorStore(cache_home() / "priors"))
     host, port = listener.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host

@@ -109,7 +109,7 @@ def refused_or_read(read) -> None:
 
 
 @given(body=damaged(CHAT))
-@settings(max_examples=300)
+@settings(max_examples=60)
 def test_a_damaged_chat_request_is_refused_or_read(body):
     refused_or_read(lambda: read_chat(body))
 

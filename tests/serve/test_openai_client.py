@@ -127,6 +127,17 @@ def test_a_stream_holds_the_same_as_the_whole_answer():
     assert final.usage.completion_tokens_details.reasoning_tokens == 16
 
 
+@pytest.mark.parametrize(("parallel", "names"), [(True, ["light", "note"]), (False, ["light"])])
+def test_several_calls_in_one_turn_are_numbered_where_they_are_allowed(parallel, names):
+    step = Call("light", ARGUMENTS, text="Both.", also=[Call("note", {"text": "dark"})])
+    with running(ScriptedEngine([step])) as server, client(server) as each:
+        options = {"model": "scripted", "messages": USER, "tools": [LIGHT, NOTE], "parallel_tool_calls": parallel}
+        with each.chat.completions.stream(**options) as stream:
+            message = stream.get_final_completion().choices[0].message
+    assert [call.function.name for call in message.tool_calls] == names
+    assert len({call.id for call in message.tool_calls}) == len(names)
+
+
 def test_a_call_written_as_prose_is_streamed_as_a_call_only():
     prose = 'So:\n```json\n{"name": "light", "arguments": {"room": "office", "on": true}}\n```'
     with running(ScriptedEngine([Say(prose)])) as server, client(server) as each:
