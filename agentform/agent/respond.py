@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from agentform.agent.streaming import Streaming, streaming
-from agentform.calls.caller import Aim, Caller, Turn
+from agentform.calls.caller import Caller
 from agentform.calls.choose import Scoring
 from agentform.calls.fill import evidence_of
 from agentform.calls.limits import Limits
 from agentform.calls.prior import PriorStore
 from agentform.calls.session import Session
 from agentform.calls.thinking import Emit, Reasoning
+from agentform.calls.turn import Aim, Turn
 from agentform.errors import ArgumentsTruncated, InvalidInput
 from agentform.messages import AnswerDelta, CallReady, Event, Evidence, Message, ReasoningDelta, ToolCall, Usage
 from agentform.runtime.engine import Engine, Sampling

@@ -16,11 +16,11 @@ from agentform.agent.observer import Done, Observer, RunObserved, TurnObserved, 
 from agentform.agent.result import RunFinish, RunResult
 from agentform.agent.store import ConversationStore
 from agentform.agent.tool_runner import ToolRound, failed
-from agentform.calls.caller import Aim, Turn
 from agentform.calls.fill import evidence_of
 from agentform.calls.limits import Limits
 from agentform.calls.session import Session
 from agentform.calls.thinking import Emit
+from agentform.calls.turn import Aim, Turn
 from agentform.errors import InvalidInput, StoreError
 from agentform.messages import HandedOff, Message, RunFinished, ToolCall, ToolResult, TurnFinished
 

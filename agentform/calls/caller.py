@@ -9,18 +9,19 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from agentform.calls.choose import Priors, Scoring, choose, require_confidence
-from agentform.calls.fill import Draft, Filling, evidence_of
+from agentform.calls.fill import Filling, evidence_of
 from agentform.calls.frame import Frame, ToolText, learn_frame
 from agentform.calls.place import Place, after, at
 from agentform.calls.prior import CONTENT_FREE, PriorStore
 from agentform.calls.questions import Question
 from agentform.calls.recovery import Recovered, recover
-from agentform.calls.repair import fill_form, refusal
+from agentform.calls.repair import fill_form
+from agentform.calls.retry import CallRetry, FormRetry
 from agentform.calls.session import Session
 from agentform.calls.thinking import Emit, Reasoning, Thought, think
 from agentform.calls.transcript import Context, advance, continue_from, splice
+from agentform.calls.turn import Aim, Turn
 from agentform.calls.watch import Watch
-from agentform.errors import Violation
 from agentform.messages import (
     AnswerDelta,
     ChoiceMade,
@@ -28,49 +29,16 @@ from agentform.messages import (
     JsonValue,
     Message,
     ToolCall,
-    ToolResult,
 )
 from agentform.runtime.engine import Branch, Engine, FinishReason
 from agentform.schema.form import pointer
 from agentform.schema.json_text import dumps, loads
 from agentform.schema.load import Target
 
-__all__ = ["Aim", "Caller", "Turn"]
+__all__ = ["Caller"]
 
 ANSWER = "answer"
 """The name under which "no tool" stands among the tools' names when the next step is chosen."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Turn:
-    """What the model did in one turn."""
-
-    message: Message
-    """The assistant's message: free text, and the calls if any were made."""
-    token_ids: tuple[int, ...]
-    """The conversation up to and including this turn, as the engine saw it."""
-    finish: FinishReason
-    """How the free text ended; `length` means that it was cut off."""
-    decision: Evidence | None = None
-    filled: Draft | None = None
-    """The form that was the answer, if the turn was to answer with one."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Aim:
-    """What a turn may come to; by default the model calls any of the tools or answers in free text."""
-
-    may_call: bool = True
-    may_answer: bool = True
-    """Without it the model calls a tool, whatever it says before."""
-    tool: str | None = None
-    """The only tool that may be called; the model is told of the others all the same."""
-    barred: frozenset[str] = frozenset()
-    """Tools that may not be called now, though the model is told of them."""
-    form: Target | None = None
-    """An answer is this form, filled, instead of free text."""
-    stop: tuple[str, ...] = ()
-    """Texts that end the turn where they occur in free text."""
 
 
 @dataclass(frozen=True)
@@ -224,7 +192,7 @@ class Caller:
             place=at(Context(ids=spoken.prompt_ids)) if thought is None else after(thought.context, thought.content),
             priors=self._priors_at(at, "form"),
             scoring=self.scoring,
-            retry=_FormRetry(self, messages).place,
+            retry=FormRetry(self, messages).place,
             watch=Watch(emit=emit),
         )
         draft = await fill_form(session, filling)
@@ -304,7 +272,7 @@ class Caller:
             closing=self.frame.after_arguments,
             priors=self._priors_at(lambda context: self.arguments(context, name), name),
             scoring=self.scoring,
-            retry=_Retry(self, messages, content, name).place,
+            retry=CallRetry(self, messages, content, name).place,
             watch=Watch(emit=emit, call_id=call_id, tool=name),
         )
         draft = await fill_form(session, filling)
@@ -381,11 +349,6 @@ class Caller:
     def _content_free_prompts(self) -> list[tuple[int, ...]]:
         return [self.prompt([Message(role="user", content=text)]) for text in CONTENT_FREE]
 
-    def retry_prompt(self, messages: Sequence[Message], refused: Message, result: ToolResult) -> tuple[int, ...]:
-        """The conversation with a refused call and the reason for its refusal at its end."""
-        reply = Message(role="tool", content=result.content, result=result)
-        return self.prompt([*messages, refused, reply])
-
 
 def _new_id() -> str:
     return f"call_{uuid.uuid4().hex[:12]}"
@@ -395,34 +358,3 @@ def _object(text: str) -> Mapping[str, JsonValue]:
     arguments = loads(text)
     assert isinstance(arguments, Mapping)  # a tool's schema is an object, and the arguments satisfy it
     return arguments
-
-
-@dataclass(frozen=True)
-class _Retry:
-    """Where a refused call is decided again: after a turn that shows it and says what was wrong."""
-
-    caller: Caller
-    messages: Sequence[Message]
-    content: str
-    name: str
-
-    async def place(self, arguments: str, violations: Sequence[Violation]) -> Place:
-        value = loads(arguments)
-        call = ToolCall(id="refused", name=self.name, arguments=value if isinstance(value, dict) else {})
-        reasons = "; ".join(f"{v.pointer or 'arguments'}: {v.reason}" for v in violations)
-        result = ToolResult(call_id=call.id, name=self.name, content=f"Invalid: {reasons}", is_error=True)
-        refused = Message(role="assistant", content=self.content, calls=(call,))
-        prompt = self.caller.retry_prompt(self.messages, refused, result)
-        return self.caller.arguments(Context(ids=prompt), self.name)
-
-
-@dataclass(frozen=True)
-class _FormRetry:
-    """Where a refused form is filled again: after a turn that shows it and says what was wrong."""
-
-    caller: Caller
-    messages: Sequence[Message]
-
-    async def place(self, refused: str, violations: Sequence[Violation]) -> Place:
-        shown = [Message(role="assistant", content=refused), Message(role="user", content=refusal(violations))]
-        return at(Context(ids=self.caller.prompt([*self.messages, *shown])))
