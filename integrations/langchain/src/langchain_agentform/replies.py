@@ -32,6 +32,12 @@ class Reply:
     """Name of the tool whose call is being made."""
     note: str = ""
     calls: list[ToolCall] = field(default_factory=list[ToolCall])
+    _blocks: set[str] = field(default_factory=set[str])
+
+    @property
+    def next_index(self) -> int:
+        """The index of the next call's chunks: they are merged by it with those of text, which is numbered first."""
+        return len(self._blocks) + len(self.calls)
 
     async def on_event(self, event: Event) -> None:
         """Follow the turn by one event."""
@@ -50,7 +56,7 @@ class Reply:
 
     def _call(self, call: ToolCall) -> None:
         """A call is handed out once it is valid: one that is not could pass for one while it is pieced together."""
-        number = len(self.calls)
+        number = self.next_index
         self.calls.append(call)
         named = tool_call_chunk(name=call.name, args="", id=call.id, index=number)
         written = tool_call_chunk(name=None, args=_json(call.arguments), id=None, index=number)
@@ -58,6 +64,7 @@ class Reply:
         self._out(tool_call_chunks=[written])
 
     def _out(self, **parts: Any) -> None:
+        self._blocks |= parts.keys() & {"content", "additional_kwargs"}
         if self.hand_out is not None:
             self.hand_out(AIMessageChunk(**{"content": ""} | parts))
 
@@ -116,7 +123,7 @@ def failed_chunk(reply: Reply, error: CallError) -> AIMessageChunk:
     return AIMessageChunk(
         content=made.content,
         tool_call_chunks=[
-            tool_call_chunk(name=call["name"], args=_json(call["args"]), id=call["id"], index=len(reply.calls))
+            tool_call_chunk(name=call["name"], args=_json(call["args"]), id=call["id"], index=reply.next_index)
             for call in made.invalid_tool_calls
         ],
         response_metadata=made.response_metadata,
