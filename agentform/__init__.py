@@ -6,9 +6,12 @@ word. Importing this package imports no torch.
 """
 
 from agentform import errors
+from agentform.agent.approval import Allow, Deny
 from agentform.agent.conversation import Conversation
 from agentform.agent.loop import Agent, AgentRun, RunResult
 from agentform.agent.respond import Responder, Response, UseTool
+from agentform.agent.sqlite_store import SQLiteStore
+from agentform.agent.store import ConversationStore
 from agentform.agent.streaming import Streaming
 from agentform.calls.choose import Scoring
 from agentform.calls.decisions import Decision, Decisions, OneOf, Score, YesNo, decide
@@ -19,18 +22,24 @@ from agentform.calls.thinking import Reasoning
 from agentform.errors import AgentformError
 from agentform.messages import (
     AnswerDelta,
+    ArgumentChosen,
+    ArgumentDelta,
     CallReady,
     ChoiceMade,
     Event,
     Evidence,
+    HandedOff,
     Message,
     ReasoningDelta,
+    RunFinished,
     ToolCall,
     ToolFinished,
     ToolResult,
     ToolStarted,
+    TurnFinished,
     Usage,
 )
+from agentform.run_context import RunContext
 from agentform.runtime.engine import Engine, Sampling
 from agentform.runtime.load import load_engine
 from agentform.schema.depends import DependsOn
@@ -42,17 +51,23 @@ __all__ = [
     "Agent",
     "AgentRun",
     "AgentformError",
+    "Allow",
     "AnswerDelta",
+    "ArgumentChosen",
+    "ArgumentDelta",
     "CallReady",
     "ChoiceMade",
     "Conversation",
+    "ConversationStore",
     "Decision",
     "Decisions",
+    "Deny",
     "DependsOn",
     "Engine",
     "Event",
     "Evidence",
     "Filled",
+    "HandedOff",
     "Limits",
     "Message",
     "OneOf",
@@ -61,7 +76,10 @@ __all__ = [
     "ReasoningDelta",
     "Responder",
     "Response",
+    "RunContext",
+    "RunFinished",
     "RunResult",
+    "SQLiteStore",
     "Sampling",
     "Score",
     "Scoring",
@@ -72,6 +90,7 @@ __all__ = [
     "ToolResult",
     "ToolStarted",
     "Toolbox",
+    "TurnFinished",
     "Usage",
     "UseTool",
     "YesNo",

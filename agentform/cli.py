@@ -1,4 +1,4 @@
-"""The command line: `agentform demo | models | cache | plan | tune`."""
+"""The command line: `agentform serve | chat | fill | demo | models | cache | plan | tune`."""
 
 from __future__ import annotations
 
@@ -123,3 +123,41 @@ def tune(
     from agentform.tuning_view import tune_model
 
     tune_model(Console(), model, data, keep=keep)
+
+
+@app.command()
+def serve(
+    model: Annotated[str, typer.Option(help="A catalogue name, a model folder or a hub id.")] = "smollm2-135m",
+    host: Annotated[str, typer.Option(help="Any other address than a loopback one needs an API key.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 takes a free one.")] = 8000,
+    api_key_file: Annotated[
+        Path | None, typer.Option(help="API keys, one a line. One may also be in the variable AGENTFORM_API_KEY.")
+    ] = None,
+    served_name: Annotated[str, typer.Option(help="Name of the model towards clients.")] = "",
+    cache_dir: Annotated[Path | None, typer.Option(help="Keep conversations here, over restarts.")] = None,
+    max_running: Annotated[int, typer.Option(help="Requests that are worked on at once.")] = 8,
+    max_queued: Annotated[int, typer.Option(help="Requests that wait; what comes on top gets 429.")] = 32,
+    max_body_bytes: Annotated[int, typer.Option(help="Size of a request; larger ones get 413.")] = 4 << 20,
+    deadline_s: Annotated[float, typer.Option(help="Seconds for a request, its wait included.")] = 600.0,
+    grace_s: Annotated[float, typer.Option(help="Seconds that running requests get when the server stops.")] = 30.0,
+    max_tokens: Annotated[int, typer.Option(help="Tokens of an answer that does not say how many.")] = 1024,
+    reasoning_tokens: Annotated[int, typer.Option(help="Free text before a call, at most.")] = 256,
+) -> None:
+    """Serve an OpenAI-compatible API: chat completions with tools and schemas, typed decisions."""
+    from agentform.serve.command import serve_model
+    from agentform.serve.settings import ServerSettings, read_api_keys
+
+    settings = ServerSettings(
+        host=host,
+        port=port,
+        api_keys=read_api_keys(api_key_file),
+        served_name=served_name,
+        max_running=max_running,
+        max_queued=max_queued,
+        max_body_bytes=max_body_bytes,
+        deadline_s=deadline_s,
+        grace_s=grace_s,
+        max_tokens=max_tokens,
+        reasoning_tokens=reasoning_tokens,
+    )
+    serve_model(Console(stderr=True), model, settings, cache_dir=cache_dir)

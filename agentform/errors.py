@@ -10,6 +10,7 @@
     │   ├── InvalidToolName
     │   ├── DuplicateTool
     │   ├── UnknownTool
+    │   ├── ToolTimeout
     │   └── ToolFailed
     ├── GrammarError                a grammar that does not compile
     ├── EngineError                 the engine cannot serve a request
@@ -29,6 +30,10 @@
     │   ├── ArgumentsTruncated
     │   ├── CallRejected
     │   └── Abstained
+    ├── StoreError                  a conversation store that cannot be used
+    │   ├── StoreCorrupt
+    │   ├── StoreVersion
+    │   └── ConversationChanged
     └── InvalidInput                a file or value handed to the command line or SDK
 """
 
@@ -51,6 +56,7 @@ __all__ = [
     "CallError",
     "CallRejected",
     "ContextOverflow",
+    "ConversationChanged",
     "DeadlineExceeded",
     "DuplicateTool",
     "EngineClosed",
@@ -64,9 +70,13 @@ __all__ = [
     "Relaxation",
     "SchemaError",
     "ScriptMismatch",
+    "StoreCorrupt",
+    "StoreError",
+    "StoreVersion",
     "TokenizationChanged",
     "ToolError",
     "ToolFailed",
+    "ToolTimeout",
     "UnknownTool",
     "UnsupportedSchema",
     "UnsupportedSignature",
@@ -130,6 +140,15 @@ class DuplicateTool(ToolError):
 
 class UnknownTool(ToolError):
     """Raised when a tool is asked for by a name that the toolbox does not hold."""
+
+
+class ToolTimeout(ToolError):
+    """Raised when a tool did not end within its `timeout_s`."""
+
+    def __init__(self, name: str, timeout_s: float | None) -> None:
+        super().__init__(f"tool {name!r} did not end within {timeout_s} s")
+        self.name = name
+        self.timeout_s = timeout_s
 
 
 class ToolFailed(ToolError):
@@ -248,6 +267,22 @@ class Abstained(CallError):
     def __init__(self, reason: str, evidence: Sequence[Evidence]) -> None:
         super().__init__(reason)
         self.evidence = tuple(evidence)
+
+
+class StoreError(AgentformError):
+    """Raised when a conversation store cannot be opened, read or written."""
+
+
+class StoreCorrupt(StoreError):
+    """Raised when a file is no conversation store, or holds what agentform did not write."""
+
+
+class StoreVersion(StoreError):
+    """Raised when a store was written by a version of agentform with another layout."""
+
+
+class ConversationChanged(StoreError):
+    """Raised when a conversation was saved by someone else after it was loaded."""
 
 
 class InvalidInput(AgentformError):

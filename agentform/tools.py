@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Generic, cast, overload
+from typing import Any, Generic, cast, get_origin, overload
 
 import anyio.to_thread
 from typing_extensions import ParamSpec, TypeVar
@@ -25,12 +25,14 @@ from agentform.errors import (
     Violation,
 )
 from agentform.messages import JsonValue
+from agentform.run_context import RunContext
 from agentform.schema.docstring import documentation
 from agentform.schema.json_text import plain
 from agentform.schema.load import Target, load
 from agentform.schema.openapi import Operation, OperationRequest, operations
-from agentform.schema.signature import bind_arguments, load_signature, parameters_of, underlying
+from agentform.schema.signature import annotation_of, bind_arguments, load_signature, parameters_of, underlying
 from agentform.schema.validate import Validator
+from agentform.tool_policy import OnToolError, ToolPolicy
 
 __all__ = ["Tool", "Toolbox", "tool"]
 
@@ -51,6 +53,9 @@ class Tool(Generic[P, R]):
     description: str
     target: Target
     fn: Callable[P, R]
+    policy: ToolPolicy = field(default_factory=ToolPolicy)
+    context_parameter: str | None = None
+    """The parameter that takes the `RunContext`, if there is one."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -85,17 +90,32 @@ class Tool(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.fn(*args, **kwargs)
 
-    async def run(self, arguments: Mapping[str, JsonValue]) -> Any:
+    async def run(self, arguments: Mapping[str, JsonValue], *, context: RunContext[Any] | None = None) -> Any:
         """What the function returns for JSON arguments; it gets them converted to the types that it declares.
 
-        A plain function runs in a worker thread; on cancellation the caller goes on and the thread is left to
-        end by itself. Raises `CallRejected` when the schema refuses the arguments, and whatever the function
-        raises, as it is.
+        An attempt that is too slow or fails is handled as `policy` says; `context` goes to the function if it has a
+        parameter for it. An async function is cancelled where it waits. A plain function runs in a worker thread; on
+        cancellation the caller goes on and the thread is left to end by itself, its outcome dropped.
+
+        Raises `CallRejected` when the schema refuses the arguments, `ToolError` when the function needs a context and
+        there is none, `ToolTimeout`, and whatever the function raises, as it is.
         """
+        if self.context_parameter and context is None:
+            raise ToolError(f"{self.name!r} needs a RunContext: run it by an agent, or give it one")
         violations = self.target.validator.check(arguments)
         if violations:
             raise CallRejected(self.name, [Attempt(arguments=arguments, violations=violations)])
-        given: Mapping[str, Any] = self.target.validator.build(arguments)
+
+        async def attempt(number: int) -> Any:
+            # Built anew for each attempt: a function may change what it is given.
+            given = dict(self.target.validator.build(arguments))
+            if self.context_parameter and context is not None:
+                given[self.context_parameter] = replace(context, attempt=number)
+            return await self._call(given)
+
+        return await self.policy.run(self.name, attempt)
+
+    async def _call(self, given: Mapping[str, Any]) -> Any:
         args, kwargs = bind_arguments(inspect.signature(self.fn).parameters, given)
         if inspect.iscoroutinefunction(underlying(self.fn)):
             return await _awaited(self.fn(*args, **kwargs))  # pyright: ignore[reportCallIssue]
@@ -112,7 +132,15 @@ class Tool(Generic[P, R]):
 def tool(fn: Callable[P, R], /) -> Tool[P, R]: ...
 @overload
 def tool(
-    *, name: str | None = None, description: str | None = None, strict_docs: bool = False
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    strict_docs: bool = False,
+    timeout_s: float | None = None,
+    retries: int = 0,
+    backoff_s: float = 0.5,
+    retry_on: Sequence[type[Exception]] = (Exception,),
+    on_error: OnToolError | None = None,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(
     fn: Callable[..., Any] | None = None,
@@ -121,17 +149,29 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     strict_docs: bool = False,
+    timeout_s: float | None = None,
+    retries: int = 0,
+    backoff_s: float = 0.5,
+    retry_on: Sequence[type[Exception]] = (Exception,),
+    on_error: OnToolError | None = None,
 ) -> Any:
     """Make a tool of a function, as `@tool` or `@tool(name=...)`.
 
     Name and description come from the function unless given; the docstring may be in Google, NumPy or Sphinx
-    style. With `strict_docs`, every parameter must be described, and nothing else be described.
+    style. With `strict_docs`, every parameter must be described, and nothing else be described. A parameter that is
+    annotated with `RunContext` is given by the agent and is not in the schema.
 
-    Raises `UnsupportedSignature` and `InvalidToolName`.
+    An attempt of a call takes at most `timeout_s` seconds. One that fails with an error in `retry_on` is tried again
+    up to `retries` times, after `backoff_s` seconds and twice as long each further time. `on_error` says for this
+    tool what the agent's `on_tool_error` says for all.
+
+    Raises `UnsupportedSignature`, `InvalidToolName`, and `ValueError` for negative limits.
     """
-    if fn is None:
-        return partial(_make, name=name, description=description, strict_docs=strict_docs)
-    return _make(fn, name=name, description=description, strict_docs=strict_docs)
+    policy = ToolPolicy(
+        timeout_s=timeout_s, retries=retries, backoff_s=backoff_s, retry_on=tuple(retry_on), on_error=on_error
+    )
+    make = partial(_make, name=name, description=description, strict_docs=strict_docs, policy=policy)
+    return make if fn is None else make(fn)
 
 
 class Toolbox(Mapping[str, Tool[..., Any]]):
@@ -254,14 +294,27 @@ def _as_tool(item: Callable[..., Any]) -> Tool[..., Any]:
     return cast("Tool[..., Any]", item) if isinstance(item, Tool) else tool(item)
 
 
-def _make(fn: Callable[..., Any], *, name: str | None, description: str | None, strict_docs: bool) -> Tool[..., Any]:
+def _make(
+    fn: Callable[..., Any], *, name: str | None, description: str | None, strict_docs: bool, policy: ToolPolicy
+) -> Tool[..., Any]:
     name = _name_of(fn) if name is None else name
     said, parameters = documentation(fn)
+    context = _context_parameter(name, fn)
+    given = {context} if context else set[str]()
     if strict_docs:
-        _compare_docs(name, set(parameters_of(fn)), {key for key, text in parameters.items() if text})
+        described = {key for key, text in parameters.items() if text}
+        _compare_docs(name, set(parameters_of(fn)) - given, described - given)
     said = said if description is None else description
-    target = load_signature(fn, name=name, description=said, descriptions=parameters)
-    return Tool(name=name, description=said, target=target, fn=fn)
+    target = load_signature(fn, name=name, description=said, descriptions=parameters, without=given)
+    return Tool(name=name, description=said, target=target, fn=fn, policy=policy, context_parameter=context)
+
+
+def _context_parameter(name: str, fn: Callable[..., Any]) -> str | None:
+    annotations = {key: annotation_of(fn, key) for key in parameters_of(fn)}
+    found = [key for key, kind in annotations.items() if RunContext in (kind, get_origin(kind))]
+    if len(found) > 1:
+        raise UnsupportedSignature(f"{name}: {' and '.join(found)} are both a RunContext; one is enough")
+    return found[0] if found else None
 
 
 def _name_of(fn: Callable[..., Any]) -> str:

@@ -19,14 +19,27 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "schema": ("schema", "errors", "messages"),
     "grammar": ("grammar", "errors", "messages"),
     "kernels": ("kernels", "errors"),
-    "tools": ("schema", "errors", "messages"),
+    "run_context": ("messages",),
+    "tool_policy": ("errors",),
+    "tools": ("schema", "errors", "messages", "run_context", "tool_policy"),
     "runtime": ("runtime", "grammar", "kernels", "errors", "messages"),
     "calls": ("calls", "schema", "grammar.spec", "runtime.engine", "errors", "messages"),
-    "agent": ("agent", "calls", "tools", "messages", "errors", "runtime.engine", "schema.json_text"),
+    "agent": (
+        "agent",
+        "calls",
+        "tools",
+        "tool_policy",
+        "run_context",
+        "messages",
+        "errors",
+        "runtime.engine",
+        "schema.json_text",
+        "schema.load",
+    ),
     "agent.testing": ("messages", "runtime.byte_tokenizer", "runtime.script", "runtime.scripted"),
 }
 # Users' side of the package: it may use whatever it is made of.
-OPEN = ("", "__main__", "cache_view", "cli", "demo", "plan", "tuning_view", "telemetry")
+OPEN = ("", "__main__", "cache_view", "cli", "demo", "plan", "serve", "tuning_view", "telemetry")
 ONLY_FOR_TYPES = {("errors", "messages")}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
@@ -21,8 +21,8 @@ from agentform.calls.limits import Limits
 from agentform.calls.prior import PriorStore
 from agentform.calls.session import Session
 from agentform.calls.thinking import Emit, Reasoning
-from agentform.errors import InvalidInput
-from agentform.messages import CallReady, Event, Evidence, Message, ToolCall, Usage
+from agentform.errors import ArgumentsTruncated, InvalidInput
+from agentform.messages import AnswerDelta, CallReady, Event, Evidence, Message, ReasoningDelta, ToolCall, Usage
 from agentform.runtime.engine import Engine, Sampling
 from agentform.schema.load import Target, load
 from agentform.tools import Toolbox
@@ -51,17 +51,19 @@ class Response:
     message: Message
     """The assistant's message: free text, then the calls if any were made."""
     finish: Literal["answer", "length", "calls"]
-    """`length` when the answer was cut off at its limit."""
+    """`length` when the answer, or what was to become a call or form, was cut off at a limit of tokens."""
     usage: Usage
-    """Of all requests of the turn; each reads the prompt again, mostly from the cache."""
+    """All that the turn's requests used. Each of them reads the prompt, all but the first from the cache."""
     prompt_usage: Usage
-    """Of the first request alone: how long the prompt is, and how much of it was cached before the turn."""
+    """Of the request that read the prompt first: how long the prompt is, and how much of it was cached."""
     decision: Evidence | None = None
     """How it was decided to call or to answer, where there was a choice."""
     output: Any = None
     """The answer as the validator of the `output` form built it, if one was asked for."""
     evidence: tuple[Evidence, ...] = ()
     """How each leaf of `output` got its value."""
+    truncated: ArgumentsTruncated | None = None
+    """What was being written when the tokens ran out. The message holds nothing of it: no half call is reported."""
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
@@ -104,7 +106,7 @@ class Responder:
         sampling: Sampling | None = None,
         limits: Limits | None = None,
         conversation: str | None = None,
-        emit: Callable[[Event], Any] | None = None,
+        emit: Callable[[Event], Awaitable[None]] | None = None,
     ) -> Response:
         """One turn.
 
@@ -116,7 +118,7 @@ class Responder:
         Raises:
             InvalidInput: there is no message to answer, or a call is required and there are no tools.
             SchemaError, ToolError: a tool or `output` is not one.
-            CallError: a call or form could not be completed; CallRejected, ArgumentsTruncated, Abstained among them.
+            CallError: a call or form could not be completed; CallRejected and Abstained among them.
             EngineError: the engine cannot serve the request; DeadlineExceeded among them.
         """
         toolbox = tools if isinstance(tools, Toolbox) else Toolbox(tools)
@@ -130,11 +132,15 @@ class Responder:
             self.engine, limits=limits or self.limits, conversation=conversation, sampling=sampling or Sampling()
         )
         past = self._token_ids.get(conversation, ()) if conversation else ()
-        turn = await caller.turn(session, rest, past=past, aim=aim, emit=emit or _ignore)
+        heard = _Heard(emit)
+        try:
+            turn = await caller.turn(session, rest, past=past, aim=aim, emit=heard)
+        except ArgumentsTruncated as error:
+            return _cut_off("" if form else heard.text, error, session)
         if conversation:
             _keep(self._token_ids, conversation, turn.token_ids, _KEPT_CONVERSATIONS)
         for call in turn.message.calls:
-            await (emit or _ignore)(CallReady(call=call))
+            await heard(CallReady(call=call))
         return _response(turn, form, session)
 
     @asynccontextmanager
@@ -185,9 +191,10 @@ def _split(messages: Sequence[Message]) -> tuple[str, list[Message]]:
 
 
 def _response(turn: Turn, form: Target | None, session: Session) -> Response:
+    finish = "calls" if turn.message.calls else "length" if turn.finish == "length" else "answer"
     response = Response(
         message=turn.message,
-        finish="calls" if turn.message.calls else "length" if turn.finish == "length" else "answer",
+        finish=finish,
         usage=session.usage,
         prompt_usage=session.prompt_usage or Usage(),
         decision=turn.decision,
@@ -198,6 +205,16 @@ def _response(turn: Turn, form: Target | None, session: Session) -> Response:
     return replace(response, output=output, evidence=evidence_of(form.form.root, turn.filled))
 
 
+def _cut_off(content: str, error: ArgumentsTruncated, session: Session) -> Response:
+    return Response(
+        message=Message(role="assistant", content=content.strip()),
+        finish="length",
+        usage=session.usage,
+        prompt_usage=session.prompt_usage or Usage(),
+        truncated=error,
+    )
+
+
 def _keep(kept: OrderedDict[str, Any], key: str, value: Any, most: int) -> None:
     """Put `value` at the end of what is kept, and let the oldest go."""
     kept[key] = value
@@ -206,5 +223,15 @@ def _keep(kept: OrderedDict[str, Any], key: str, value: Any, most: int) -> None:
         kept.popitem(last=False)
 
 
-async def _ignore(event: Event) -> None:
-    del event
+class _Heard:
+    """Hands events on, if anybody wants them, and keeps the free text."""
+
+    def __init__(self, emit: Callable[[Event], Awaitable[None]] | None) -> None:
+        self._emit = emit
+        self.text = ""
+
+    async def __call__(self, event: Event) -> None:
+        if isinstance(event, ReasoningDelta | AnswerDelta):
+            self.text += event.text
+        if self._emit is not None:
+            await self._emit(event)

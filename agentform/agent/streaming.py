@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
 import anyio
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from agentform.calls.thinking import Emit
 from agentform.errors import InvalidInput
 from agentform.messages import Event
 
-__all__ = ["Streaming", "streaming"]
+__all__ = ["Streaming", "StreamingSync", "streaming", "streaming_sync"]
 
 T = TypeVar("T")
 
@@ -89,6 +90,43 @@ async def streaming(work: Callable[[Emit], Awaitable[T]]) -> AsyncGenerator[Stre
     if failure is not None:
         raise failure
     outcome.raise_failure()
+
+
+class StreamingSync(Generic[T]):
+    """The same for code without an event loop: iterate over its events, then read `result`."""
+
+    def __init__(self, inner: Streaming[T], portal: BlockingPortal) -> None:
+        self._inner = inner
+        self._portal = portal
+
+    def __iter__(self) -> StreamingSync[T]:
+        return self
+
+    def __next__(self) -> Event:
+        event = self._portal.call(self._next)
+        if event is None:
+            raise StopIteration
+        return event
+
+    async def _next(self) -> Event | None:
+        return await anext(self._inner, None)
+
+    @property
+    def result(self) -> T:
+        """See `Streaming.result`."""
+        return self._inner.result
+
+
+@contextmanager
+def streaming_sync(
+    stream: Callable[[], AbstractAsyncContextManager[Streaming[T]]],
+) -> Generator[StreamingSync[T], None, None]:
+    """Enter `stream` in an event loop of its own, in a thread; works inside a running loop too.
+
+    Raises what the work raises, where the events are read. Leaving the block early cancels it.
+    """
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(stream()) as inner:
+        yield StreamingSync(inner, portal)
 
 
 def _only(errors: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -19,16 +19,18 @@ from agentform.calls.repair import fill_form, refusal
 from agentform.calls.session import Session
 from agentform.calls.thinking import Emit, Reasoning, Thought, think
 from agentform.calls.transcript import Context, advance, continue_from, splice
+from agentform.calls.watch import Watch
 from agentform.errors import Violation
 from agentform.messages import (
     AnswerDelta,
     ChoiceMade,
     Evidence,
+    JsonValue,
     Message,
     ToolCall,
     ToolResult,
 )
-from agentform.runtime.engine import Engine, FinishReason
+from agentform.runtime.engine import Branch, Engine, FinishReason
 from agentform.schema.form import pointer
 from agentform.schema.json_text import dumps, loads
 from agentform.schema.load import Target
@@ -44,7 +46,7 @@ class Turn:
     """What the model did in one turn."""
 
     message: Message
-    """The assistant's message: free text, and the call if one was made."""
+    """The assistant's message: free text, and the calls if any were made."""
     token_ids: tuple[int, ...]
     """The conversation up to and including this turn, as the engine saw it."""
     finish: FinishReason
@@ -63,20 +65,12 @@ class Aim:
     """Without it the model calls a tool, whatever it says before."""
     tool: str | None = None
     """The only tool that may be called; the model is told of the others all the same."""
+    barred: frozenset[str] = frozenset()
+    """Tools that may not be called now, though the model is told of them."""
     form: Target | None = None
     """An answer is this form, filled, instead of free text."""
     stop: tuple[str, ...] = ()
     """Texts that end the turn where they occur in free text."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Made:
-    """A call whose arguments are decided; `text` is their JSON."""
-
-    name: str
-    text: str
-    evidence: tuple[Evidence, ...]
-    decision: Evidence
 
 
 @dataclass(frozen=True)
@@ -134,7 +128,7 @@ class Caller:
         session.begin_turn()
         prompt_ids = self.prompt(messages, past)
         aim = aim or Aim()
-        if not (aim.may_call and self._tools):
+        if not (aim.may_call and self._callable(aim)):
             return await self._answer(session, messages, _Spoken(prompt_ids), aim, emit)
         thought = await think(
             session,
@@ -154,21 +148,26 @@ class Caller:
             session.count_reasoning(thought.num_tokens)
         if decision.value is None:
             return await self._answer(session, messages, _Spoken(prompt_ids, thought, decision), aim, emit)
-        return await self._call(session, messages, thought, decision)
+        return await self._calls(session, messages, thought, decision, aim, emit)
 
     def _callable(self, aim: Aim) -> Mapping[str, Target]:
-        return self.targets if aim.tool is None else {aim.tool: self.targets[aim.tool]}
+        if aim.tool is not None:
+            return {aim.tool: self.targets[aim.tool]}
+        return {name: target for name, target in self.targets.items() if name not in aim.barred}
 
     async def _next_step(self, session: Session, thought: Thought, aim: Aim) -> Evidence:
         """The decision whether to call and which tool; its value is `None` for an answer."""
         if thought.stopped:
             return Evidence(pointer="", value=None, how="fixed")
-        names, answerable = list(self._callable(aim)), aim.may_answer and not thought.called
+        place = at(self._at_step(thought.context, self.frame.separator if thought.content else ""))
+        return await self._which(session, place, aim, answerable=aim.may_answer and not thought.called)
+
+    async def _which(self, session: Session, place: Place, aim: Aim, *, answerable: bool) -> Evidence:
+        names = list(self._callable(aim))
         if len(names) == 1 and not answerable:
             return Evidence(pointer="", value=names[0], how="fixed")
         question = self._step_question(names, answerable=answerable)
         priors = self._priors_at(lambda context: at(self._at_step(context, "")), "action")
-        place = at(self._at_step(thought.context, thought.content))
         [answer] = await choose(session, place, [question], scoring=self.scoring, priors=priors)
         require_confidence([answer], session.limits)
         return answer.evidence()
@@ -185,18 +184,18 @@ class Caller:
             answers=(*names, None) if answerable else tuple(names),
         )
 
-    def _at_step(self, context: Context, content: str) -> Context:
-        """The context where the next step is chosen."""
+    def _at_step(self, context: Context, separator: str) -> Context:
+        """The context where the next step is chosen; `separator` stands between the frame and what is before it."""
         if not self.frame.step_lead:
-            return self._opened(context, bool(content))
-        return context.with_text(("\n" if content else "") + self.frame.step_lead)
+            return self._opened(context, separator)
+        return context.with_text(("\n" if separator else "") + self.frame.step_lead)
 
     async def _answer(
         self, session: Session, messages: Sequence[Message], spoken: _Spoken, aim: Aim, emit: Emit
     ) -> Turn:
         """The free text is the answer, continued where its limit cut it off; after a note it is generated anew."""
         if aim.form is not None:
-            return await self._answer_with_form(session, messages, spoken, aim.form)
+            return await self._answer_with_form(session, messages, spoken, aim.form, emit)
         content, ids = "", ()
         finish: FinishReason = "length"
         left, thought = session.limits.answer_tokens, spoken.thought
@@ -216,7 +215,7 @@ class Caller:
         return Turn(message=message, token_ids=spoken.prompt_ids + ids, finish=finish, decision=spoken.decision)
 
     async def _answer_with_form(
-        self, session: Session, messages: Sequence[Message], spoken: _Spoken, form: Target
+        self, session: Session, messages: Sequence[Message], spoken: _Spoken, form: Target, emit: Emit
     ) -> Turn:
         """The form is filled after the free text, if there is any, which counts as reasoning."""
         thought = spoken.thought
@@ -226,6 +225,7 @@ class Caller:
             priors=self._priors_at(at, "form"),
             scoring=self.scoring,
             retry=_FormRetry(self, messages).place,
+            watch=Watch(emit=emit),
         )
         draft = await fill_form(session, filling)
         end = filling.place.json().with_text(draft.written.text)
@@ -237,27 +237,87 @@ class Caller:
             filled=draft,
         )
 
-    async def _call(
+    async def _calls(
         self,
         session: Session,
         messages: Sequence[Message],
         thought: Thought,
         decision: Evidence,
+        aim: Aim,
+        emit: Emit,
     ) -> Turn:
+        """The call that was decided on, and as many more as the model makes before it wants to see a result."""
+        place = self._place_of(decision, thought.context, self.frame.separator if thought.content else None)
+        call, end = await self._call(session, messages, thought.content, decision, place, emit)
+        calls = [call]
+        while len(calls) < session.limits.parallel_calls:
+            session.begin_call()
+            more = await self._another(session, end, aim)
+            if more is None:
+                break
+            await emit(ChoiceMade(decision=more))
+            place = self._place_of(more, end, self.frame.between_calls)
+            call, after_call = await self._call(session, messages, thought.content, more, place, emit)
+            if any((made.name, made.arguments) == (call.name, call.arguments) for made in calls):
+                break  # it has nothing new to ask for
+            calls.append(call)
+            end = after_call
+        return self._called(thought.content, calls, end, thought.finish)
+
+    async def _another(self, session: Session, end: Context, aim: Aim) -> Evidence | None:
+        """The decision for one more call after the last one; `None` when the model wants to see results first."""
+        place = at(self._at_step(end, self.frame.between_calls))
+        if self.frame.step_lead:
+            decision = await self._which(session, place, aim, answerable=True)
+            return None if decision.value is None else decision
+        if not await self._goes_on(session, end):
+            return None
+        return await self._which(session, place, aim, answerable=False)
+
+    async def _goes_on(self, session: Session, end: Context) -> bool:
+        """Whether the beginning of another call is more probable than the end of the turn."""
+        encode = self.engine.tokenizer.encode
+        done = encode(end.tail)
+        line = encode(end.line(self.frame.between_calls + self.frame.marker), control=True)
+        kept = next((at for at, (a, b) in enumerate(zip(done, line, strict=False)) if a != b), len(done))
+        ends = sorted(self.engine.tokenizer.eos_ids)
+        # Where the last token would merge with what comes next, the turn ends only after that token was written.
+        branch = Branch(path=(), candidates=(line[kept], *(ends if kept == len(done) else done[kept : kept + 1])))
+        [scores] = await session.score(end.ids + done[:kept], [branch])
+        return scores[0] > max(scores[1:])
+
+    async def _call(
+        self,
+        session: Session,
+        messages: Sequence[Message],
+        content: str,
+        decision: Evidence,
+        place: Place,
+        emit: Emit,
+    ) -> tuple[ToolCall, Context]:
+        """The call with its arguments decided, and the context after it."""
         name = str(decision.value)
-        target = self.targets[name]
+        call_id = _new_id()
         filling = Filling(
-            target=target,
-            place=self.arguments(thought.context, name, spoken=bool(thought.content)),
+            target=self.targets[name],
+            place=place,
             closing=self.frame.after_arguments,
             priors=self._priors_at(lambda context: self.arguments(context, name), name),
             scoring=self.scoring,
-            retry=_Retry(self, messages, thought.content, name).place,
+            retry=_Retry(self, messages, content, name).place,
+            watch=Watch(emit=emit, call_id=call_id, tool=name),
         )
         draft = await fill_form(session, filling)
-        evidence = evidence_of(target.form.root, draft)
-        made = _Made(name=name, text=draft.written.text, evidence=evidence, decision=decision)
-        return self._made_call(session, filling.place, made, thought.content, thought.finish)
+        evidence = evidence_of(filling.target.form.root, draft)
+        call = ToolCall(
+            id=call_id,
+            name=name,
+            arguments=_object(draft.written.text),
+            evidence=evidence,
+            decision=decision,
+            usage=session.call_usage,
+        )
+        return call, self._after(place, draft.written.text)
 
     async def _recovered(self, session: Session, thought: Thought, found: Recovered, emit: Emit) -> Turn:
         """The call that the model wrote in its free text, put into the frame."""
@@ -265,39 +325,50 @@ class Caller:
         await emit(ChoiceMade(decision=decision))
         session.count_reasoning(thought.num_tokens)
         context = continue_from(self.engine.tokenizer, thought.prompt_ids, thought.token_ids, found.content)
-        place = self.arguments(context, found.name, spoken=bool(found.content))
-        evidence = tuple(
-            Evidence(pointer=pointer((name,)), value=value, how="generated") for name, value in found.arguments.items()
-        )
-        made = _Made(name=found.name, text=dumps(found.arguments), evidence=evidence, decision=decision)
-        return self._made_call(session, place, made, found.content, thought.finish)
-
-    def _made_call(self, session: Session, place: Place, made: _Made, content: str, finish: FinishReason) -> Turn:
-        arguments = loads(made.text)
-        assert isinstance(arguments, Mapping)  # a tool's schema is an object, and the arguments satisfy it
+        place = self._place_of(decision, context, self.frame.separator if found.content else None)
         call = ToolCall(
-            id=f"call_{uuid.uuid4().hex[:12]}",
-            name=made.name,
-            arguments=arguments,
-            evidence=made.evidence,
-            decision=made.decision,
-            usage=session.turn_usage,
+            id=_new_id(),
+            name=found.name,
+            arguments=_object(dumps(found.arguments)),
+            evidence=tuple(
+                Evidence(pointer=pointer((name,)), value=value, how="generated")
+                for name, value in found.arguments.items()
+            ),
+            decision=decision,
+            usage=session.call_usage,
         )
-        end = advance(self.engine.tokenizer, place.json().with_text(made.text), self.frame.after_arguments)
-        ids = end.ids + self.engine.tokenizer.encode(end.tail)
-        message = Message(role="assistant", content=content, calls=(call,))
-        return Turn(message=message, token_ids=ids, finish=finish, decision=made.decision)
+        return self._called(found.content, [call], self._after(place, dumps(found.arguments)), thought.finish)
 
-    def _opened(self, context: Context, spoken: bool) -> Context:
+    def _called(self, content: str, calls: Sequence[ToolCall], end: Context, finish: FinishReason) -> Turn:
+        return Turn(
+            message=Message(role="assistant", content=content, calls=tuple(calls)),
+            token_ids=end.ids + self.engine.tokenizer.encode(end.tail),
+            finish=finish,
+            decision=calls[0].decision,
+        )
+
+    def _after(self, place: Place, arguments: str) -> Context:
+        """The context after a call with these arguments."""
+        return advance(self.engine.tokenizer, place.json().with_text(arguments), self.frame.after_arguments)
+
+    def _opened(self, context: Context, separator: str) -> Context:
         """The context where a tool's name begins."""
-        separator = self.frame.separator if spoken else ""
         return advance(self.engine.tokenizer, context, separator + self.frame.before_name)
 
-    def arguments(self, before: Context, name: str, *, spoken: bool = False) -> Place:
-        """The place where the arguments of a call to `name` begin."""
+    def _place_of(self, decision: Evidence, before: Context, separator: str | None) -> Place:
+        """Where the arguments of the call that was decided on begin; without `separator` nothing is said before."""
+        spoken = separator is not None
+        return self.arguments(before, str(decision.value), spoken=spoken, separator=separator)
+
+    def arguments(self, before: Context, name: str, *, spoken: bool = False, separator: str | None = None) -> Place:
+        """The place where the arguments of a call to `name` begin.
+
+        `separator` stands between the frame and what was said before it; by default what the frame has there.
+        """
+        seam = self.frame.separator if separator is None else separator
 
         def opened(context: Context, spoken: bool) -> Context:
-            return self._opened(context, spoken).with_text(name + self.frame.before_arguments)
+            return self._opened(context, seam if spoken else "").with_text(name + self.frame.before_arguments)
 
         return Place(before=before, opened=opened, spoken=spoken)
 
@@ -314,6 +385,16 @@ class Caller:
         """The conversation with a refused call and the reason for its refusal at its end."""
         reply = Message(role="tool", content=result.content, result=result)
         return self.prompt([*messages, refused, reply])
+
+
+def _new_id() -> str:
+    return f"call_{uuid.uuid4().hex[:12]}"
+
+
+def _object(text: str) -> Mapping[str, JsonValue]:
+    arguments = loads(text)
+    assert isinstance(arguments, Mapping)  # a tool's schema is an object, and the arguments satisfy it
+    return arguments
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from itertools import islice
 import anyio
 
 from agentform.calls.decide import Answers
-from agentform.calls.fill import Draft, Filling, draft_in_sequence, first_draft, write_draft
+from agentform.calls.fill import Draft, Filling, draft_in_sequence, evidence_of, first_draft, write_draft
 from agentform.calls.joint import best_first
 from agentform.calls.session import Session
 from agentform.errors import Attempt, CallRejected, Violation
@@ -52,7 +52,7 @@ async def _repaired(session: Session, filling: Filling, draft: Draft, attempts: 
     violations = attempts[-1].violations
     joint = await _solve_jointly(session, filling, draft, violations)
     if joint is not None and (joint.gap or 0.0) <= filling.scoring.max_gap:
-        return joint
+        return await _told(filling, joint)
     place = await filling.retry(draft.written.text, violations)
     texts = {path: text for path, text in draft.written.free.items() if not _concerns(violations, path)}
     if len(texts) < len(draft.written.free) and joint is None and not _fails_alike(attempts):
@@ -61,8 +61,15 @@ async def _repaired(session: Session, filling: Filling, draft: Draft, attempts: 
     answers = {key: answer for key, answer in draft.answers.items() if not _concerns(violations, key[0])}
     sequence = await draft_in_sequence(session, filling, place, answers=answers, texts=texts)
     if joint is not None and filling.target.validator.check(sequence.value):
-        return joint
+        return await _told(filling, joint)
     return _with_changes_marked(draft, sequence)
+
+
+async def _told(filling: Filling, joint: Draft) -> Draft:
+    if filling.watch:
+        evidence = evidence_of(filling.target.form.root, joint)
+        await filling.watch.chosen(item for item in evidence if item.how == "joint")
+    return joint
 
 
 def _fails_alike(attempts: Sequence[Attempt]) -> bool:

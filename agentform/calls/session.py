@@ -37,7 +37,9 @@ class Session:
         self.turn_usage = Usage()
         """What the current turn has used."""
         self.prompt_usage: Usage | None = None
-        """What the turn's first request used: later ones read the same prompt again, from the cache."""
+        """What the request used that read the current turn's prompt first; later ones read it again from the cache."""
+        self.call_usage = Usage()
+        """What the current call of the turn has used, the free text before the first one included."""
         self._usage_before = Usage()
         self._ends = engine.tokenizer.eos_ids
         self._deadline = Deadline(limits.deadline_s)
@@ -51,12 +53,26 @@ class Session:
         return self._usage_before + self.turn_usage
 
     def begin_turn(self) -> None:
-        """Count `turn_usage` from here."""
+        """Count `turn_usage` and `call_usage` from here."""
         self._usage_before, self.turn_usage, self.prompt_usage = self.usage, Usage(), None
+        self.begin_call()
+
+    def begin_call(self) -> None:
+        """Count `call_usage` from here."""
+        self.call_usage = Usage()
+
+    def charge(self, usage: Usage) -> None:
+        """Add what was used on behalf of the current turn."""
+        self.turn_usage += usage
+        self.call_usage += usage
+
+    def move_to(self, engine: Engine) -> None:
+        """Send further requests to another engine."""
+        self.engine, self.tokenizer, self._ends = engine, engine.tokenizer, engine.tokenizer.eos_ids
 
     def count_reasoning(self, num_tokens: int) -> None:
         """Say that so many of the turn's completion tokens were reasoning."""
-        self.turn_usage += Usage(reasoning_tokens=num_tokens)
+        self.charge(Usage(reasoning_tokens=num_tokens))
 
     async def score(self, prompt_ids: Sequence[int], branches: Sequence[Branch]) -> tuple[tuple[float, ...], ...]:
         """Natural-log probabilities, one tuple per branch. Raises what `Engine.score` raises."""
@@ -111,7 +127,7 @@ class Session:
         return replace(self._sampling, seed=self._sampling.seed + self._num_generated - 1)
 
     def _count(self, usage: Usage) -> None:
-        self.turn_usage += usage
+        self.charge(usage)
         self.prompt_usage = self.prompt_usage or usage
 
     def _within_budget(self, max_tokens: int) -> int:
@@ -121,6 +137,10 @@ class Session:
     def _boundaries(self, prompt_ids: Sequence[int]) -> tuple[int, ...]:
         """The ends of the prompt's messages: where a later prompt goes on, or goes another way."""
         return tuple(at + 1 for at, token in enumerate(prompt_ids) if token in self._ends)
+
+    def remaining_s(self) -> float | None:
+        """Seconds left until the deadline, or `None` without one. Raises DeadlineExceeded when none are left."""
+        return self._deadline.remaining_s()
 
     async def within_deadline(self, work: Callable[[], Awaitable[T]]) -> T:
         """Await work of others, cancelled at the deadline.

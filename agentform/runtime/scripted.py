@@ -17,7 +17,7 @@ from agentform.messages import JsonValue, Usage
 from agentform.runtime.byte_tokenizer import ByteTokenizer
 from agentform.runtime.cache.statistics import CacheStatistics
 from agentform.runtime.engine import Branch, Chunk, FinishReason, GenerateRequest, ModelInfo, ScoreRequest, ScoreResult
-from agentform.runtime.script import Fail, Fill, Place, Step, Turn, place_at, scripted_value
+from agentform.runtime.script import Call, Fail, Fill, Place, Step, Turn, place_at, scripted_value
 
 __all__ = ["ScriptedEngine"]
 
@@ -214,6 +214,9 @@ class ScriptedEngine:
     def _wanted(self, ids: tuple[int, ...], candidates: Sequence[int], part: _Part) -> int | None:
         """The candidate that goes on with the script's answer; `None` where the branch has left it already."""
         place = self._place(ids, part)
+        if ByteTokenizer.END in candidates:  # another call, or the end of the turn
+            done = isinstance(part.step, Call) and place.num_before > len(part.step.also)
+            return ByteTokenizer.END if done else next(c for c in candidates if c != ByteTokenizer.END)
         try:
             answer = _json(scripted_value(part.step, place))
         except ScriptMismatch:

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from agentform import (
     AnswerDelta,
+    ArgumentChosen,
     CallReady,
     ChoiceMade,
     Limits,
@@ -21,7 +22,7 @@ from agentform import (
     UseTool,
 )
 from agentform.agent.testing import ByteTokenizer, Call, Fill, Say, ScriptedEngine, scripted_call
-from agentform.errors import ArgumentsTruncated, DeadlineExceeded, InvalidInput, UnknownTool
+from agentform.errors import DeadlineExceeded, InvalidInput, UnknownTool
 from agentform.runtime.engine import GenerateRequest
 
 pytestmark = pytest.mark.anyio
@@ -128,8 +129,13 @@ async def test_all_sampled_tokens_share_one_limit():
     limits = Limits(completion_tokens=6, reasoning_tokens=6, answer_tokens=6)
     response = await responder.respond(USER, limits=limits)
     assert (response.message.content, response.finish, response.usage.completion_tokens) == ("A long", "length", 6)
-    with pytest.raises(ArgumentsTruncated):
-        await responder.respond(USER, tools=TOOLS, limits=Limits(completion_tokens=10))
+    response = await responder.respond(USER, tools=TOOLS, limits=Limits(completion_tokens=10))
+    assert (response.finish, response.calls, response.message.content) == ("length", (), "So.")
+    assert (response.truncated.pointer, response.usage.completion_tokens) == ("/text", 10)
+    assert (response.prompt_usage.prompt_tokens, response.prompt_usage.cached_tokens) == (
+        len(engine.requests[1].prompt_ids),
+        0,
+    )
 
 
 async def test_sampling_and_the_conversation_reach_the_engine():
@@ -161,7 +167,7 @@ async def test_events_come_while_the_turn_runs_and_the_response_after():
         events = [event async for event in turn]
     text = "".join(event.text for event in events if isinstance(event, ReasoningDelta))
     assert text == "I switch it on."
-    assert [type(event) for event in events[-2:]] == [ChoiceMade, CallReady]
+    assert [type(event) for event in events[-4:]] == [ChoiceMade, ArgumentChosen, ArgumentChosen, CallReady]
     assert turn.result.calls == (events[-1].call,)
     async with responder.stream(USER) as turn:
         assert [event.text async for event in turn if isinstance(event, AnswerDelta)] == ["Hi."]

@@ -148,8 +148,9 @@ class ChatAgentform(BaseChatModel):
         """The model with tools.
 
         `tool_choice` "any", "required" or `True` makes it call one of them, a name makes it call that one, "none"
-        forbids calls. `parallel_tool_calls` is whether one message may hold several calls. `strict` refuses schemas
-        that say what agentform does not know, instead of leaving that to the tool.
+        forbids calls. `parallel_tool_calls` is whether one message may hold several calls; by default as many as
+        `limits.parallel_calls`, which is one. `strict` refuses schemas that say what agentform does not know, instead
+        of leaving that to the tool.
 
         Raises:
             ModelInvalidRequestError: a tool's schema cannot be filled, or the choice names none of the tools.

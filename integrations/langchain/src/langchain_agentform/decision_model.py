@@ -89,7 +89,7 @@ class AgentformDecisionModel(BaseDecisionModel):
                     scoring=self.scoring,
                     priors=self.priors,
                 )
-            response.usage = usage_metadata(decided.usage, decided.usage)
+            response.usage = usage_metadata(decided.prompt_usage, decided.usage)
             response.answers = {name: _answer(questions[name], decided[name]) for name in asked}
         only = {name: _only(question) for name, question in questions.items() if isinstance(question, Choice)}
         response.answers = {name: response.answers.get(name) or only[name] for name in questions}

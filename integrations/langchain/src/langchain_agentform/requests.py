@@ -36,6 +36,8 @@ OPTIONS = frozenset(
 """What may be given for one call, by keyword or `bind`."""
 
 _ANY_OBJECT = {"type": "object"}
+_PARALLEL_CALLS = 8
+"""Most calls in one message where several are wanted and `limits` do not say how many."""
 
 
 class ResponseFormat(dict[str, Any]):
@@ -107,6 +109,8 @@ def _limits(options: Mapping[str, Any], limits: Limits) -> Limits:
     """`max_tokens` bounds all that is sampled; free text before a call may take half of it, so that calls get done."""
     if (timeout := _seconds(options.get("timeout"))) is not None:
         limits = replace(limits, deadline_s=timeout)
+    if (parallel := options.get("parallel_tool_calls")) is not None:
+        limits = replace(limits, parallel_calls=max(limits.parallel_calls, _PARALLEL_CALLS) if parallel else 1)
     if (reasoning := options.get("reasoning_tokens")) is not None:
         limits = replace(limits, reasoning_tokens=reasoning)
     most = options.get("max_tokens")

@@ -58,9 +58,10 @@ class Turns:
         """
         reply = self._reply(options)
         try:
-            return message(reply, await self._respond(reply, messages, options, conversation))
+            response = await self._respond(reply, messages, options, conversation)
         except CallError as error:
             return failed(reply, error)
+        return failed(reply, response.truncated, response) if response.truncated else message(reply, response)
 
     def chunks(
         self, messages: Sequence[BaseMessage], options: Mapping[str, Any], conversation: str | None
@@ -70,9 +71,12 @@ class Turns:
         async def work(put: Callable[[AIMessageChunk], None]) -> None:
             reply = self._reply(options, put)
             try:
-                put(last_chunk(reply, await self._respond(reply, messages, options, conversation)))
+                response = await self._respond(reply, messages, options, conversation)
             except CallError as error:
                 put(failed_chunk(reply, error))
+                return
+            cut_off = response.truncated
+            put(failed_chunk(reply, cut_off, response) if cut_off else last_chunk(reply, response))
 
         return work
 
