@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import typing
 from typing import Annotated, Literal, Optional
 
 import pydantic.v1
@@ -15,7 +16,7 @@ from langchain_agentform.tools import Definition, definitions, toolbox, wanted_c
 from langchain_core.exceptions import ModelInvalidRequestError
 from langchain_core.tools import InjectedToolArg, Tool, tool
 from pydantic import BaseModel, Field, model_validator
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import NotRequired
 
 import agentform
 from agentform import UseTool
@@ -189,8 +190,9 @@ def outer(typed_dict):
     return Outer
 
 
-def test_typed_dicts_in_langchains_dialect_keep_descriptions_and_defaults():
-    found = schema_of(outer(TypedDict))
+@pytest.mark.parametrize("typed_dict", [typing.TypedDict, typing_extensions.TypedDict])
+def test_typed_dicts_in_langchains_dialect_keep_descriptions_and_defaults(typed_dict):
+    found = schema_of(outer(typed_dict))
     shape = found.tool.definition()["function"]["parameters"]
     assert shape["required"] == ["part"]
     assert shape["properties"]["maybe"]["description"] == "a number"
