@@ -71,12 +71,41 @@ def fetch_model(name: Annotated[str, typer.Argument(help="A catalogue name or a 
     typer.echo(f"{name}: {resolve_model(name)}")
 
 
-@cache_app.command("stats")
-def cache_stats(folder: Annotated[Path, typer.Argument(help="The cache_dir of an engine.")]) -> None:
-    """Show how many conversations a cache folder holds, and how large they are."""
-    from agentform.cache_view import stats_of_folder
+_Source = Annotated[str, typer.Argument(help="The cache_dir of an engine, or the URL of a server's /metrics.")]
+_Every = Annotated[float, typer.Option("--every", min=0.05, help="Seconds between two looks.")]
 
-    stats_of_folder(folder, Console())
+
+@cache_app.command("stats")
+def cache_stats(
+    source: _Source,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Go on until interrupted; a server's hit rate over time.")
+    ] = False,
+    every: _Every = 1.0,
+) -> None:
+    """Show what a cache folder holds, or what the cache of a running server does.
+
+    A server that asks for a key gets the one in the variable AGENTFORM_API_KEY.
+    """
+    from agentform.cache_watch import stats
+
+    stats(source, Console(), watch=watch, every_s=every)
+
+
+@cache_app.command("plot")
+def cache_plot(
+    source: Annotated[
+        str, typer.Argument(help="A file that HitRateHistory.save wrote, or the URL of a server's /metrics.")
+    ],
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("hit_rate.html"),
+    seconds: Annotated[float, typer.Option(help="How long to watch a server.")] = 60.0,
+    every: _Every = 1.0,
+) -> None:
+    """Draw token hit rate over time, by conversation and miss reason, on a page that a browser shows."""
+    from agentform.cache_watch import plot
+
+    num = plot(source, out, seconds=seconds, every_s=every)
+    typer.echo(f"{out}: {num} samples")
 
 
 @cache_app.command("inspect")
@@ -161,3 +190,29 @@ def serve(
         reasoning_tokens=reasoning_tokens,
     )
     serve_model(Console(stderr=True), model, settings, cache_dir=cache_dir)
+
+
+@app.command()
+def fill(
+    schema: Annotated[str, typer.Argument(help="`module:attribute`, or a JSON Schema file.")],
+    text: Annotated[list[str], typer.Option(help="A text file, or - for stdin; may be given several times.")],
+    model: Annotated[str, typer.Option(help="A catalogue name, a model folder, a hub id or `module:attribute`.")] = (
+        "smollm2-135m"
+    ),
+    instructions: Annotated[str, typer.Option(help="What the model is told beside the schema's description.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, for other programs.")] = False,
+    cache_dir: Annotated[Path | None, typer.Option(help="Keep what was read here, over restarts.")] = None,
+) -> None:
+    """Fill a form from texts and show how each value was decided.
+
+    Exit status 3 says that a text could not be filled; the others are done all the same.
+    """
+    from agentform.fill_view import fill_texts
+    from agentform.plan import load_target
+
+    target = load_target(schema)
+    num_failed = fill_texts(
+        Console(), target, text, model=model, instructions=instructions, as_json=as_json, cache_dir=cache_dir
+    )
+    if num_failed:
+        raise typer.Exit(3)

@@ -8,7 +8,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Generic, cast, get_origin, overload
+from inspect import Parameter
+from types import UnionType
+from typing import Annotated, Any, Generic, Union, cast, get_args, get_origin, overload
 
 import anyio.to_thread
 from typing_extensions import ParamSpec, TypeVar
@@ -98,9 +100,10 @@ class Tool(Generic[P, R]):
         cancellation the caller goes on and the thread is left to end by itself, its outcome dropped.
 
         Raises `CallRejected` when the schema refuses the arguments, `ToolError` when the function needs a context and
-        there is none, `ToolTimeout`, and whatever the function raises, as it is.
+        gets none, `ToolTimeout`, and whatever the function raises, as it is.
         """
-        if self.context_parameter and context is None:
+        parameters = inspect.signature(self.fn).parameters
+        if context is None and self.context_parameter and parameters[self.context_parameter].default is Parameter.empty:
             raise ToolError(f"{self.name!r} needs a RunContext: run it by an agent, or give it one")
         violations = self.target.validator.check(arguments)
         if violations:
@@ -310,11 +313,19 @@ def _make(
 
 
 def _context_parameter(name: str, fn: Callable[..., Any]) -> str | None:
-    annotations = {key: annotation_of(fn, key) for key in parameters_of(fn)}
-    found = [key for key, kind in annotations.items() if RunContext in (kind, get_origin(kind))]
+    found = [key for key in parameters_of(fn) if _is_context(annotation_of(fn, key))]
     if len(found) > 1:
         raise UnsupportedSignature(f"{name}: {' and '.join(found)} are both a RunContext; one is enough")
     return found[0] if found else None
+
+
+def _is_context(annotation: Any) -> bool:
+    """Whether it is a RunContext, plain or of something, described, or optional."""
+    if get_origin(annotation) is Annotated:
+        return _is_context(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        return any(map(_is_context, get_args(annotation)))
+    return RunContext in (annotation, get_origin(annotation))
 
 
 def _name_of(fn: Callable[..., Any]) -> str:

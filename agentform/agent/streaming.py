@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 import anyio
-from anyio.from_thread import BlockingPortal, start_blocking_portal
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from agentform.calls.thinking import Emit
 from agentform.errors import InvalidInput
 from agentform.messages import Event
+
+if TYPE_CHECKING:
+    from anyio.from_thread import BlockingPortal
 
 __all__ = ["Streaming", "StreamingSync", "streaming", "streaming_sync"]
 
@@ -125,6 +127,8 @@ def streaming_sync(
 
     Raises what the work raises, where the events are read. Leaving the block early cancels it.
     """
+    from anyio.from_thread import start_blocking_portal  # here: it is not needed to import agentform
+
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(stream()) as inner:
         yield StreamingSync(inner, portal)
 

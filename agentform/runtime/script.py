@@ -60,7 +60,10 @@ class Fail:
 
 @dataclass(frozen=True)
 class Fill:
-    """A form as `fill` asks for it. Not a turn: it serves every prompt that holds the text `about`."""
+    """A form as `fill` asks for it, or an agent for an answer that is an object.
+
+    Not a turn: it serves every prompt that holds the text `about`.
+    """
 
     about: str
     value: JsonValue

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from agentform.errors import MissingDependency
 from agentform.runtime.cache.statistics import CacheStatistics
+from agentform.telemetry.extras import needs
 
 if TYPE_CHECKING:
     from prometheus_client.registry import CollectorRegistry
 
-__all__ = ["export_cache"]
+__all__ = ["COUNTERS", "GAUGES", "PREFIX", "export_cache"]
 
-_COUNTERS = {
+PREFIX = "agentform_cache_"
+COUNTERS = {
     "requests": "Requests that were admitted.",
     "lookup_tokens": "Prompt tokens looked up in the cache.",
     "hit_tokens": "Prompt tokens that need not be computed.",
@@ -25,13 +26,15 @@ _COUNTERS = {
     "evicted_snapshots": "Snapshots that were evicted.",
     "declined_snapshots": "Snapshots not taken for want of room.",
 }
-_GAUGES = {
+"""Fields of `CacheStatistics` that only grow."""
+GAUGES = {
     "resident_tokens": "Token positions in the radix tree.",
     "resident_snapshots": "Snapshots in the radix tree.",
     "live_tokens": "Positions held by running requests.",
     "capacity_tokens": "Positions that exist.",
     "budget_bytes": "The memory budget.",
 }
+"""Fields of `CacheStatistics` that go up and down."""
 
 
 def export_cache(
@@ -40,12 +43,13 @@ def export_cache(
     """Register an engine's cache counters, labelled with `model`; returns a function that takes them back.
 
     `statistics` is `engine.statistics` and is called at each scrape. Without `registry` the process-wide one of
-    prometheus-client is used. Raises MissingDependency without prometheus-client.
+    prometheus-client is used.
+
+    Raises:
+        MissingDependency: prometheus-client is not installed.
     """
-    try:
+    with needs("metrics", "prometheus-client"):
         from prometheus_client import REGISTRY
-    except ImportError as error:
-        raise MissingDependency("metrics need prometheus-client: pip install 'agentform[metrics]'") from error
     chosen = registry if registry is not None else REGISTRY
     collector = _Collector(statistics, model)
     chosen.register(collector)
@@ -62,15 +66,32 @@ class _Collector:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         now = self._statistics()
-        for name, text in _COUNTERS.items():
-            family = CounterMetricFamily(f"agentform_cache_{name}", text, labels=["model"])
+        for name, text in COUNTERS.items():
+            family = CounterMetricFamily(PREFIX + name, text, labels=["model"])
             family.add_metric([self._model], getattr(now, name))
             yield family
-        for name, text in _GAUGES.items():
-            gauge = GaugeMetricFamily(f"agentform_cache_{name}", text, labels=["model"])
+        for name, text in GAUGES.items():
+            gauge = GaugeMetricFamily(PREFIX + name, text, labels=["model"])
             gauge.add_metric([self._model], getattr(now, name))
             yield gauge
-        misses = CounterMetricFamily("agentform_cache_misses", "Requests by reason.", labels=["model", "reason"])
+        misses = CounterMetricFamily(
+            PREFIX + "misses", "Requests that were not fully cached, by reason.", labels=["model", "reason"]
+        )
         for reason, num in now.misses.items():
             misses.add_metric([self._model, reason], num)
         yield misses
+        yield self._memory(now, GaugeMetricFamily)
+
+    def _memory(self, now: CacheStatistics, family: Any) -> Any:
+        """The positions of the device by what they hold; together they are all that exist."""
+        text = "Bytes of the device's positions by what they hold: tokens, snapshots, live (running requests) or free."
+        gauge = family(PREFIX + "device_bytes", text, labels=["model", "kind"])
+        held = {
+            "tokens": now.resident_tokens,
+            "snapshots": now.resident_snapshots * now.snapshot_positions,
+            "live": now.live_tokens,
+        }
+        held["free"] = max(0, now.capacity_tokens - sum(held.values()))
+        for kind, positions in held.items():
+            gauge.add_metric([self._model, kind], positions * now.position_bytes)
+        return gauge

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
@@ -22,18 +21,19 @@ def test_counters_are_read_at_each_scrape():
     assert b"agentform" not in generate_latest(registry)
 
 
-def test_the_package_is_optional(monkeypatch):
-    import builtins
-
-    from agentform.errors import MissingDependency
-
-    real = builtins.__import__
-
-    def without(name, *args):
-        if name.startswith("prometheus_client"):
-            raise ImportError(name)
-        return real(name, *args)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingDependency, match="agentform\\[metrics\\]"):
-        export_cache(CacheStatistics, model="tiny")
+def test_what_the_device_holds_adds_up_to_all_positions():
+    registry = CollectorRegistry()
+    state = CacheStatistics(
+        resident_tokens=10,
+        resident_snapshots=2,
+        snapshot_positions=3,
+        live_tokens=4,
+        capacity_tokens=100,
+        position_bytes=8,
+    )
+    export_cache(lambda: state, model="tiny", registry=registry)
+    held = {
+        kind: registry.get_sample_value("agentform_cache_device_bytes", {"model": "tiny", "kind": kind})
+        for kind in ("tokens", "snapshots", "live", "free")
+    }
+    assert held == {"tokens": 80, "snapshots": 48, "live": 32, "free": 640}

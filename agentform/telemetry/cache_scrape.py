@@ -1,0 +1,41 @@
+"""A cache's counters read back from what `export_cache` exports, such as a server's /metrics."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from agentform.errors import InvalidInput
+from agentform.runtime.cache.statistics import CacheStatistics
+from agentform.telemetry.cache_export import COUNTERS, GAUGES, PREFIX
+from agentform.telemetry.extras import needs
+
+__all__ = ["read_cache_metrics"]
+
+
+def read_cache_metrics(text: str) -> CacheStatistics:
+    """The statistics in a Prometheus exposition; several models are added up. Conversations are not exported.
+
+    Raises:
+        InvalidInput: the text is no exposition, or holds no counters of a cache of agentform.
+        MissingDependency: prometheus-client is not installed.
+    """
+    with needs("metrics", "prometheus-client"):
+        from prometheus_client.parser import text_string_to_metric_families
+    found, misses = Counter[str](), Counter[str]()
+    try:
+        samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    except ValueError as error:
+        raise InvalidInput(f"this is no Prometheus exposition: {error}") from error
+    for sample in samples:
+        name = sample.name.removeprefix(PREFIX).removesuffix("_total")
+        if sample.name == f"{PREFIX}misses_total":
+            misses[sample.labels.get("reason", "")] += int(sample.value)
+        elif sample.name.startswith(PREFIX) and (name in COUNTERS or name in GAUGES):
+            found[name] += int(sample.value)
+    if "lookup_tokens" not in found:
+        raise InvalidInput(
+            f"there is no {PREFIX}lookup_tokens_total among {len(samples)} samples: no cache is exported"
+        )
+    counted: dict[str, Any] = dict(found)
+    return CacheStatistics(**counted, misses=dict(misses))
