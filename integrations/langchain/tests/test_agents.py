@@ -5,13 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 import pytest
-from agentform import Limits
-from agentform.agent.testing import ByteTokenizer, Call, Fill, Say, ScriptedEngine
-from agentform.runtime.engine import GenerateRequest
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, ModelFallbackMiddleware, ModelRefusalMiddleware
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
-from langchain_agentform import ChatAgentform
 from langchain_core.exceptions import ModelRefusalError
 from langchain_core.messages import AIMessageChunk, HumanMessage, ToolMessage
 from langchain_core.tools import tool
@@ -19,6 +15,11 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from pydantic import BaseModel
+
+from agentform import Limits
+from agentform.runtime.engine import GenerateRequest
+from agentform.testing import ByteTokenizer, Call, Fill, Say, ScriptedEngine
+from langchain_agentform import ChatAgentform
 
 RAN: list[tuple[str, bool]] = []
 
@@ -120,9 +121,7 @@ def test_another_model_takes_over_for_one_that_fails():
 
 
 def test_abstaining_is_a_refusal_that_middleware_knows():
-    graph, _ = agent(
-        SWITCH, model={"limits": Limits(min_probability=0.99)}, middleware=[ModelRefusalMiddleware()]
-    )
+    graph, _ = agent(SWITCH, model={"limits": Limits(min_probability=0.99)}, middleware=[ModelRefusalMiddleware()])
     with pytest.raises(ModelRefusalError):
         graph.invoke(ASKED)
 
@@ -151,11 +150,15 @@ async def test_a_thread_goes_on_where_it_stopped(kind, tmp_path):
         engine = ScriptedEngine(script)
         for asked in (ASKED, {"messages": [HumanMessage("Thanks.")]}):  # each time from the file
             async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "threads.db")) as saver:
-                state = await create_agent(ChatAgentform(engine=engine), [light], checkpointer=saver).ainvoke(asked, THREAD)
+                state = await create_agent(ChatAgentform(engine=engine), [light], checkpointer=saver).ainvoke(
+                    asked, THREAD
+                )
     assert roles(state) == ["human", "ai", "tool", "ai", "human", "ai"]
     assert {request.conversation for request in engine.requests} == {"t1"}
     spoken = [request.prompt_ids for request in engine.requests if isinstance(request, GenerateRequest)]
-    assert all(prompt[: len(spoken[0])] == spoken[0] for prompt in spoken)  # what is cached is where the next turn begins
+    assert all(
+        prompt[: len(spoken[0])] == spoken[0] for prompt in spoken
+    )  # what is cached is where the next turn begins
 
 
 def test_sync_threads_too(tmp_path):

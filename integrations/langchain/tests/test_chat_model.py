@@ -6,12 +6,6 @@ import asyncio
 import copy
 
 import pytest
-from agentform import Limits, Reasoning, Usage
-from agentform.agent.testing import Call, Fail, Say, ScriptedEngine
-from agentform.errors import ContextOverflow, DeadlineExceeded, EngineClosed, InvalidRequest
-from agentform.runtime.engine import GenerateRequest
-from langchain_agentform import ChatAgentform
-from langchain_agentform.usage import usage_metadata
 from langchain_core.exceptions import (
     ContextOverflowError,
     ModelConnectionError,
@@ -22,6 +16,13 @@ from langchain_core.exceptions import (
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableBinding
 from langchain_core.tools import tool
+
+from agentform import Limits, Reasoning, Usage
+from agentform.errors import ContextOverflow, DeadlineExceeded, EngineClosed, InvalidRequest
+from agentform.runtime.engine import GenerateRequest
+from agentform.testing import Call, Fail, Say, ScriptedEngine
+from langchain_agentform import ChatAgentform
+from langchain_agentform.usage import usage_metadata
 
 
 @tool
@@ -196,7 +197,9 @@ def test_plain_definitions_may_be_bound_as_well():
 
 
 def test_what_the_engine_is_asked_for():
-    model, engine = scripted(Say("a b c"), Say("d"), Say("e"), temperature=0.5, top_p=0.9, seed=7, max_tokens=40, timeout=9)
+    model, engine = scripted(
+        Say("a b c"), Say("d"), Say("e"), temperature=0.5, top_p=0.9, seed=7, max_tokens=40, timeout=9
+    )
     model.invoke("Hi", stop=["b"])
     [asked] = generated(engine)
     assert (asked.sampling.temperature, asked.sampling.top_p, asked.sampling.seed) == (0.5, 0.9, 7)
@@ -289,7 +292,7 @@ def test_bad_requests_are_refused_with_the_reason():
         ({"temprature": 1}, "unknown options: temprature"),
         ({"model": "other"}, "this is 'scripted'"),
         ({"max_tokens": 0}, "at least 1"),
-        ({"tool_choice": "any"}, "there are: none"),
+        ({"tool_choice": "any"}, "bound tool: none"),
         ({"response_format": {"type": "yaml"}}, "not of type"),
     ]:
         with pytest.raises(ModelInvalidRequestError, match=reason):
@@ -312,7 +315,7 @@ def test_misspelt_fields_and_missing_models_are_errors():
 
 
 def test_closing_a_stream_cancels_the_turn():
-    model, engine = scripted(Say("One two three."), Say("Next."))
+    model, _ = scripted(Say("One two three."), Say("Next."))
     stream = model.stream("Hi")
     assert isinstance(next(stream), AIMessageChunk)
     stream.close()

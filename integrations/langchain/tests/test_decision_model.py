@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from agentform.agent.testing import Fill, ScriptedEngine
-from agentform.errors import DeadlineExceeded
-from langchain_agentform import AgentformDecisionModel
-from langchain_agentform.decision_model import state_text
 from langchain_core.decisions import Box, Choice, Noul, NoulCriteria, Score
 from langchain_core.exceptions import ModelInvalidRequestError, ModelTimeoutError
 from langchain_core.messages import AIMessage, HumanMessage
+
+from agentform.errors import DeadlineExceeded
+from agentform.testing import Fill, ScriptedEngine
+from langchain_agentform import AgentformDecisionModel
+from langchain_agentform.decision_model import state_text
 
 QUESTIONS = {
     "urgent": Noul(instructions="Must it be done today?", criteria=NoulCriteria(true="Today", false=None)),
@@ -35,7 +36,11 @@ async def test_every_kind_of_question_in_one_request(is_async):
     assert response.nouls["urgent"].noul == pytest.approx(0.8)
     team = response.choices["team"]
     assert (team.choice, team.confidence) == ("tech", pytest.approx(0.8))
-    assert team.probabilities == {"billing": pytest.approx(0.1), "tech": pytest.approx(0.8), "sales": pytest.approx(0.1)}
+    assert team.probabilities == {
+        "billing": pytest.approx(0.1),
+        "tech": pytest.approx(0.8),
+        "sales": pytest.approx(0.1),
+    }
     mood = response.scores["mood"]
     assert mood.score == pytest.approx(0.1 + 2 * 0.8)
     assert (mood.legend, list(mood.probabilities)) == ({0: "calm", 1: "cross", 2: "furious"}, [0, 1, 2])
@@ -65,7 +70,10 @@ def test_a_question_with_one_label_needs_no_engine():
         ("plain", "plain"),
         (HumanMessage("said"), "said"),
         ([HumanMessage("a"), AIMessage("b")], "user: a\nassistant: b"),
-        ({"id": 1, "log": [HumanMessage("a")]}, '{\n "id": 1,\n "log": [\n  {\n   "role": "user",\n   "content": "a"\n  }\n ]\n}'),
+        (
+            {"id": 1, "log": [HumanMessage("a")]},
+            '{\n "id": 1,\n "log": [\n  {\n   "role": "user",\n   "content": "a"\n  }\n ]\n}',
+        ),
     ],
 )
 def test_states_are_text_transcripts_or_json(state, text):

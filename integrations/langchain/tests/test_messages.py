@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from langchain_core.exceptions import ModelInvalidRequestError
+from langchain_core.messages import AIMessage, ChatMessage, FunctionMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages.tool import invalid_tool_call, tool_call
+
 from agentform import Message
 from agentform.errors import InvalidInput
 from langchain_agentform.errors import UnsupportedContent
 from langchain_agentform.messages import to_messages
-from langchain_core.exceptions import ModelInvalidRequestError
-from langchain_core.messages import AIMessage, ChatMessage, FunctionMessage, HumanMessage, SystemMessage, ToolMessage
-from langchain_core.messages.tool import invalid_tool_call, tool_call
 
 CALL = tool_call(name="add", args={"a": 1}, id="x1")
 INVALID = invalid_tool_call(name="add", args='{"a": 1', id="x2", error="cut off")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from langchain_tests.integration_tests import ChatModelIntegrationTests
+
 from agentform import Limits
 from langchain_agentform import ChatAgentform
-from langchain_tests.integration_tests import ChatModelIntegrationTests
 
 DETAILS = ["cache_read_input", "reasoning_output"]
 

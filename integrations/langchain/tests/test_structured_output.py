@@ -7,12 +7,13 @@ from datetime import date
 from typing import Literal
 
 import pytest
-from agentform import Limits
-from agentform.agent.testing import Call, Fill, Say, ScriptedEngine
-from langchain_agentform import ChatAgentform
 from langchain_core.exceptions import ModelInvalidRequestError, ModelRefusalError, OutputParserException
 from pydantic import BaseModel
 from typing_extensions import TypedDict
+
+from agentform import Limits
+from agentform.testing import Call, Fill, Say, ScriptedEngine
+from langchain_agentform import ChatAgentform
 
 
 class Ticket(BaseModel):

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from typing import Annotated, Literal, Optional
+from typing import Annotated, Literal, NotRequired, Optional
 
 import pydantic.v1
 import pytest
 import typing_extensions
+from langchain_core.exceptions import ModelInvalidRequestError
+from langchain_core.tools import InjectedToolArg, Tool, tool
+from pydantic import BaseModel, Field, model_validator
+
+import agentform
+from agentform import UseTool
 from agentform.errors import DuplicateTool, UnsupportedSchema
 from langchain_agentform import ChatAgentform
 from langchain_agentform.schemas import schema_of
 from langchain_agentform.tools import Definition, definitions, toolbox, wanted_choice
-from langchain_core.exceptions import ModelInvalidRequestError
-from langchain_core.tools import InjectedToolArg, Tool, tool
-from pydantic import BaseModel, Field, model_validator
-from typing_extensions import NotRequired
-
-import agentform
-from agentform import UseTool
 
 
 class Tree(BaseModel):
@@ -76,7 +75,10 @@ def test_injected_arguments_are_no_part_of_it_and_validators_are():
     assert definition.tool.description == "A number between."
 
 
-OPENAI = {"type": "function", "function": {"name": "person", "description": "d", "parameters": Person.model_json_schema()}}
+OPENAI = {
+    "type": "function",
+    "function": {"name": "person", "description": "d", "parameters": Person.model_json_schema()},
+}
 
 
 @pytest.mark.parametrize(
@@ -162,7 +164,7 @@ def test_the_ways_to_choose_a_tool(said, choice):
 
 @pytest.mark.parametrize("said", ["Persn", 3, {"type": "function", "function": {"name": "x"}}])
 def test_a_choice_of_nothing_names_what_there_is(said):
-    with pytest.raises(ModelInvalidRequestError, match="there are: 'Person'"):
+    with pytest.raises(ModelInvalidRequestError, match="bound tool: 'Person'"):
         ChatAgentform(model="m").bind_tools([Person], tool_choice=said)
 
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentform import AnswerDelta, CallReady, ChoiceMade, Event, ReasoningDelta, Response, ToolCall
-from agentform.errors import Abstained, ArgumentMalformed, ArgumentsTruncated, CallError, CallRejected
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.messages.tool import invalid_tool_call, tool_call, tool_call_chunk
 
+from agentform import AnswerDelta, CallReady, ChoiceMade, Event, ReasoningDelta, Response, ToolCall
+from agentform.errors import Abstained, ArgumentMalformed, ArgumentsTruncated, CallError, CallRejected
 from langchain_agentform.usage import usage_metadata
 
 __all__ = ["Reply", "failed", "failed_chunk", "last_chunk", "message"]
@@ -67,10 +67,10 @@ class Reply:
         self._out(tool_call_chunks=[named])
         self._out(tool_call_chunks=[written])
 
-    def _out(self, **parts: Any) -> None:
-        self._blocks |= parts.keys() & {"content", "additional_kwargs"}
+    def _out(self, content: str = "", **parts: Any) -> None:
+        self._blocks |= ({"text"} if content else set[str]()) | (parts.keys() & {"additional_kwargs"})
         if self.hand_out is not None:
-            self.hand_out(AIMessageChunk(**{"content": ""} | parts))
+            self.hand_out(AIMessageChunk(content=content, **parts))
 
 
 def message(reply: Reply, response: Response) -> AIMessage:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import anyio.to_thread
-from agentform import Limits, PriorStore, Reasoning, Responder, Response, Scoring
-from agentform.errors import CallError
 from langchain_core.exceptions import ModelInvalidRequestError
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 
+from agentform import Limits, PriorStore, Reasoning, Responder, Response, Scoring
+from agentform.errors import CallError
 from langchain_agentform.engines import EngineSource
 from langchain_agentform.errors import langchain_errors
 from langchain_agentform.messages import to_messages
@@ -44,7 +44,11 @@ class Turns:
         with self._lock:
             if self._responder is None:
                 self._responder = Responder(
-                    self.source.get(), limits=self.limits, scoring=self.scoring, reasoning=self.reasoning, priors=self.priors
+                    self.source.get(),
+                    limits=self.limits,
+                    scoring=self.scoring,
+                    reasoning=self.reasoning,
+                    priors=self.priors,
                 )
             return self._responder
 
@@ -89,7 +93,9 @@ class Turns:
     ) -> Response:
         """The turn. A CallError stays one, also where it is a ModelError too."""
         if options.get("model", self.name) != self.name:
-            raise ModelInvalidRequestError(f"this is {self.name!r}; for {options['model']!r} make another ChatAgentform")
+            raise ModelInvalidRequestError(
+                f"this is {self.name!r}; for {options['model']!r} make another ChatAgentform"
+            )
         with langchain_errors():
             request = request_of(options, self.limits)
             responder = self._responder or await anyio.to_thread.run_sync(self.responder)
