@@ -4,12 +4,12 @@ from typing import Literal
 
 from langchain.agents import create_agent
 from langchain.agents.middleware import ToolCallLimitMiddleware
-from langchain_agentform import ChatAgentform
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from agentform import Limits
+from langchain_agentform import ChatAgentform
 
 
 @tool
@@ -19,7 +19,7 @@ def set_light(room: Literal["kitchen", "bedroom", "office"], on: bool) -> str:
 
 
 def main() -> None:
-    model = ChatAgentform(model="smollm2-135m", limits=Limits(reasoning_tokens=16, answer_tokens=32))
+    model = ChatAgentform(model="smollm2-135m", limits=Limits(reasoning_tokens=8, answer_tokens=16))
     # A model of this size does not know when to stop calling.
     limit = ToolCallLimitMiddleware(run_limit=1, exit_behavior="end")
     agent = create_agent(model, [set_light], middleware=[limit], checkpointer=InMemorySaver())

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Literal
 
 import pytest
-from agentform import Limits
 from langchain.agents import create_agent
 from langchain.agents.middleware import ToolCallLimitMiddleware
-from langchain_agentform import AgentformDecisionModel, ChatAgentform
 from langchain_core.decisions import Choice, Noul
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+
+from agentform import Limits
+from langchain_agentform import AgentformDecisionModel, ChatAgentform
 
 pytestmark = pytest.mark.model
 
