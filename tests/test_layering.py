@@ -11,6 +11,7 @@ import pytest
 import agentform
 
 PACKAGE = Path(agentform.__file__).parent
+INTEGRATIONS = sorted((PACKAGE.parent / "integrations").glob("*/src/**/*.py"))
 
 # By layer, the agentform modules that it may import; a name covers what lies below it.
 ALLOWED: dict[str, tuple[str, ...]] = {
@@ -140,3 +141,13 @@ def test_a_good_import_is_no_violation():
     assert violations("errors", "if TYPE_CHECKING:\n    from agentform.messages import Evidence") == []
     assert violations("calls.fill", "import json\nfrom agentform.runtime.engine import Engine") == []
     assert violations("cli", "from agentform.runtime.torch.engine import TorchEngine") == []
+
+
+@pytest.mark.parametrize("path", INTEGRATIONS, ids=lambda path: "/".join(path.parts[-2:]))
+def test_an_integration_imports_only_what_is_public(path):
+    names = [name for name, _ in imports(path.read_text(encoding="utf-8"))]
+    assert [name for name in names if name.split(".")[0] not in ("", "errors", "testing", *agentform.__all__)] == []
+
+
+def test_integrations_are_read():
+    assert INTEGRATIONS

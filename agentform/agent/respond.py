@@ -100,7 +100,7 @@ class Responder:
         self,
         messages: Sequence[Message],
         *,
-        tools: Iterable[Callable[..., Any]] = (),
+        tools: Iterable[Callable[..., Any]] | Toolbox = (),
         tool_choice: ToolChoice = "auto",
         output: Any = None,
         stop: Sequence[str] = (),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TypeVar
 
 import anyio
@@ -44,6 +45,7 @@ class Session:
         self._deadline = Deadline(limits.deadline_s)
         self._conversation = conversation
         self._sampling = sampling or Sampling()
+        self._num_generated = 0
 
     @property
     def usage(self) -> Usage:
@@ -109,7 +111,7 @@ class Session:
         request = GenerateRequest(
             prompt_ids=tuple(prompt_ids),
             max_tokens=self._within_budget(max_tokens),
-            sampling=self._sampling,
+            sampling=self._next_sampling(),
             stop=tuple(stop),
             grammar=grammar,
             boundaries=self._boundaries(prompt_ids),
@@ -123,6 +125,11 @@ class Session:
                 yield chunk
                 if chunk.finish == "deadline":
                     raise self._deadline.exceeded()
+
+    def _next_sampling(self) -> Sampling:
+        """With a seed of its own for each request: with the same draws two arguments would come out alike."""
+        self._num_generated += 1
+        return replace(self._sampling, seed=self._sampling.seed + self._num_generated - 1)
 
     def _count(self, usage: Usage) -> None:
         self.charge(usage)

@@ -23,6 +23,7 @@ from agentform import (
 )
 from agentform.agent.testing import ByteTokenizer, Call, Fill, Say, ScriptedEngine, scripted_call
 from agentform.errors import DeadlineExceeded, InvalidInput, UnknownTool
+from agentform.runtime.engine import GenerateRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -143,6 +144,19 @@ async def test_sampling_and_the_conversation_reach_the_engine():
     await Responder(engine).respond(USER, sampling=sampling, conversation="c")
     [request] = engine.requests
     assert (request.sampling, request.conversation) == (sampling, "c")
+
+
+async def test_every_request_of_a_turn_draws_with_a_seed_of_its_own():
+    engine = ScriptedEngine([Call("pair", {"left": "a", "right": "a"})])
+    sampling = Sampling(temperature=1.0, seed=7)
+
+    def pair(left: str, right: str) -> str:
+        """Two texts."""
+        raise AssertionError("a responder runs no tool")
+
+    await Responder(engine).respond(USER, tools=[pair], tool_choice="required", sampling=sampling)
+    seeds = [request.sampling.seed for request in engine.requests if isinstance(request, GenerateRequest)]
+    assert seeds == [7, 8, 9]
 
 
 async def test_events_come_while_the_turn_runs_and_the_response_after():

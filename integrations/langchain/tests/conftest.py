@@ -9,6 +9,7 @@ import pytest
 def engine():
     """The demo model in float32, one for the whole session; for the marker `model`."""
     import torch
+
     from agentform.runtime.catalogue import CATALOGUE
     from agentform.runtime.torch.engine import TorchEngine
     from agentform.runtime.torch.weights import ensure_weights

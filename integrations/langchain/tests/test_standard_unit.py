@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from agentform.agent.testing import ScriptedEngine
-from langchain_agentform import ChatAgentform
 from langchain_tests.unit_tests import ChatModelUnitTests
+
+from agentform.testing import ScriptedEngine
+from langchain_agentform import ChatAgentform
 
 
 class TestChatAgentformUnit(ChatModelUnitTests):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
-from typing import Any, Literal, cast
+from typing import Any, Literal, Self, cast
 
-from agentform import Engine, Limits, PriorStore, Reasoning, Scoring
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.language_models.base import LangSmithParams
@@ -16,8 +15,8 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool
 from pydantic import ConfigDict, Field, PrivateAttr, SecretStr, model_validator
-from typing_extensions import Self
 
+from agentform import Engine, Limits, PriorStore, Reasoning, Scoring
 from langchain_agentform.blocking import aiterate, iterate, run
 from langchain_agentform.conversations import conversation_of, with_thread
 from langchain_agentform.engines import EngineSource, name_of
@@ -148,8 +147,9 @@ class ChatAgentform(BaseChatModel):
         """The model with tools.
 
         `tool_choice` "any", "required" or `True` makes it call one of them, a name makes it call that one, "none"
-        forbids calls. `parallel_tool_calls` is whether one message may hold several calls. `strict` refuses schemas
-        that say what agentform does not know, instead of leaving that to the tool.
+        forbids calls. `parallel_tool_calls` is whether one message may hold several calls; by default as many as
+        `limits.parallel_calls`, which is one. `strict` refuses schemas that say what agentform does not know, instead
+        of leaving that to the tool.
 
         Raises:
             ModelInvalidRequestError: a tool's schema cannot be filled, or the choice names none of the tools.
@@ -180,37 +180,57 @@ class ChatAgentform(BaseChatModel):
         form = schema_of(schema, strict=strict)
         said = {"kwargs": {"method": method, "strict": strict}, "schema": schema}
         if method == "function_calling":
-            model = self.bind_tools(
-                [form.tool], tool_choice=form.tool.name, ls_structured_output_format=said, **kwargs
-            )
+            model = self.bind_tools([form.tool], tool_choice=form.tool.name, ls_structured_output_format=said, **kwargs)
         elif method in ("json_schema", "json_mode"):
             kind = "json_object" if method == "json_mode" else "json_schema"
-            model = self.bind(response_format=ResponseFormat(form.tool, kind), ls_structured_output_format=said, **kwargs)
+            model = self.bind(
+                response_format=ResponseFormat(form.tool, kind), ls_structured_output_format=said, **kwargs
+            )
         else:
             raise ValueError(f"method {method!r} is not json_schema, function_calling or json_mode")
         parser = parsed(form, from_call=method == "function_calling")
         return with_raw(model, parser) if include_raw else model | parser
 
     def invoke(
-        self, input: LanguageModelInput, config: RunnableConfig | None = None, *, stop: list[str] | None = None, **kwargs: Any
+        self,
+        input: LanguageModelInput,
+        config: RunnableConfig | None = None,
+        *,
+        stop: list[str] | None = None,
+        **kwargs: Any,
     ) -> AIMessage:
         """See `Runnable.invoke`; a `thread_id` in the config names the conversation."""
         return super().invoke(input, config, stop=stop, **with_thread(config, kwargs))
 
     async def ainvoke(
-        self, input: LanguageModelInput, config: RunnableConfig | None = None, *, stop: list[str] | None = None, **kwargs: Any
+        self,
+        input: LanguageModelInput,
+        config: RunnableConfig | None = None,
+        *,
+        stop: list[str] | None = None,
+        **kwargs: Any,
     ) -> AIMessage:
         """The same, async."""
         return await super().ainvoke(input, config, stop=stop, **with_thread(config, kwargs))
 
     def stream(
-        self, input: LanguageModelInput, config: RunnableConfig | None = None, *, stop: list[str] | None = None, **kwargs: Any
+        self,
+        input: LanguageModelInput,
+        config: RunnableConfig | None = None,
+        *,
+        stop: list[str] | None = None,
+        **kwargs: Any,
     ) -> Iterator[AIMessageChunk]:
         """See `Runnable.stream`; a `thread_id` in the config names the conversation."""
         return super().stream(input, config, stop=stop, **with_thread(config, kwargs))
 
     async def astream(
-        self, input: LanguageModelInput, config: RunnableConfig | None = None, *, stop: list[str] | None = None, **kwargs: Any
+        self,
+        input: LanguageModelInput,
+        config: RunnableConfig | None = None,
+        *,
+        stop: list[str] | None = None,
+        **kwargs: Any,
     ) -> AsyncIterator[AIMessageChunk]:
         """The same, async."""
         chunks = super().astream(input, config, stop=stop, **with_thread(config, kwargs))
@@ -258,7 +278,9 @@ class ChatAgentform(BaseChatModel):
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
         conversation = conversation_of(kwargs, run_manager)
-        async with aclosing(aiterate(self._turns.chunks(messages, self._options(stop, kwargs), conversation))) as chunks:
+        async with aclosing(
+            aiterate(self._turns.chunks(messages, self._options(stop, kwargs), conversation))
+        ) as chunks:
             async for chunk in chunks:
                 yield ChatGenerationChunk(message=chunk)
 

@@ -10,7 +10,18 @@ from langchain_agentform.errors import UnsupportedContent
 
 __all__ = ["require_no_media", "text_of"]
 
-_MEDIA = {"audio", "document", "file", "image", "image_url", "input_audio", "input_file", "input_image", "media", "video"}
+_MEDIA = {
+    "audio",
+    "document",
+    "file",
+    "image",
+    "image_url",
+    "input_audio",
+    "input_file",
+    "input_image",
+    "media",
+    "video",
+}
 _MEDIA_KEYS = {"base64", "data", "file", "file_id", "image_url", "input_audio", "source", "url"}
 _TEXT = {"text", "text-plain", "input_text", "output_text"}
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self, cast
 
 import anyio.to_thread
-from agentform import Decision, Engine, Limits, OneOf, PriorStore, Scoring, YesNo, decide
-from agentform import Score as Rating
 from langchain_core.decisions import (
     Answer,
     BaseDecisionModel,
@@ -27,12 +25,13 @@ from langchain_core.decisions import (
 from langchain_core.exceptions import ModelInvalidRequestError
 from langchain_core.messages import BaseMessage
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
-from typing_extensions import Self
 
+from agentform import Decision, Engine, Limits, OneOf, PriorStore, Scoring, YesNo, decide
+from agentform import Score as Rating
 from langchain_agentform.blocking import run
 from langchain_agentform.content import require_no_media, text_of
-from langchain_agentform.errors import langchain_errors
 from langchain_agentform.engines import EngineSource, name_of
+from langchain_agentform.errors import langchain_errors
 from langchain_agentform.usage import usage_metadata
 
 __all__ = ["AgentformDecisionModel"]
@@ -89,7 +88,7 @@ class AgentformDecisionModel(BaseDecisionModel):
                     scoring=self.scoring,
                     priors=self.priors,
                 )
-            response.usage = usage_metadata(decided.usage, decided.usage)
+            response.usage = usage_metadata(decided.prompt_usage, decided.usage)
             response.answers = {name: _answer(questions[name], decided[name]) for name in asked}
         only = {name: _only(question) for name, question in questions.items() if isinstance(question, Choice)}
         response.answers = {name: response.answers.get(name) or only[name] for name in questions}
@@ -118,10 +117,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, BaseMessage):
         return {"role": _ROLES.get(value.type, value.type), "content": text_of(value.content, "the state")}
     if isinstance(value, Mapping):
-        require_no_media(value, "the state")
-        return {str(key): _plain(item) for key, item in value.items()}
+        block = cast("Mapping[str, Any]", value)
+        require_no_media(block, "the state")
+        return {str(key): _plain(item) for key, item in block.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain(item) for item in value]
+        return [_plain(item) for item in cast("Sequence[Any]", value)]
     return value
 
 
@@ -141,7 +141,9 @@ def _asked(name: str, question: Question) -> YesNo | OneOf | Rating | None:
 
 def _instructions(questions: Mapping[str, Question]) -> str:
     """What each question asks and what its answers mean, one line each."""
-    return "\n".join(f"- {name}: {_said(question.instructions)}{_meanings(question)}" for name, question in questions.items())
+    return "\n".join(
+        f"- {name}: {_said(question.instructions)}{_meanings(question)}" for name, question in questions.items()
+    )
 
 
 def _meanings(question: Question) -> str:
@@ -162,9 +164,9 @@ def _meanings(question: Question) -> str:
 def _said(content: Content | Any) -> str:
     if isinstance(content, str):
         return " ".join(content.split())
-    for block in content if isinstance(content, list) else [content]:
+    for block in cast("list[Any]", content) if isinstance(content, list) else [content]:
         if isinstance(block, Mapping):
-            require_no_media(block, "a question")
+            require_no_media(cast("Mapping[str, Any]", block), "a question")
     return json.dumps(content, ensure_ascii=False)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentform import Engine, load_engine
-
 from langchain_agentform.errors import langchain_errors
 
 __all__ = ["EngineSource", "name_of"]

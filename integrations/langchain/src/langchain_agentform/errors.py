@@ -5,6 +5,17 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from langchain_core.exceptions import (
+    ContextOverflowError,
+    ModelAPIError,
+    ModelConnectionError,
+    ModelError,
+    ModelInvalidRequestError,
+    ModelNotFoundError,
+    ModelRefusalError,
+    ModelTimeoutError,
+)
+
 from agentform.errors import (
     Abstained,
     AgentformError,
@@ -19,16 +30,6 @@ from agentform.errors import (
     SchemaError,
     ToolError,
     WeightsUnavailable,
-)
-from langchain_core.exceptions import (
-    ContextOverflowError,
-    ModelAPIError,
-    ModelConnectionError,
-    ModelError,
-    ModelInvalidRequestError,
-    ModelNotFoundError,
-    ModelRefusalError,
-    ModelTimeoutError,
 )
 
 __all__ = ["UnsupportedContent", "as_langchain_error", "langchain_errors"]
@@ -60,7 +61,9 @@ def as_langchain_error(error: AgentformError) -> AgentformError:
     if theirs is None or isinstance(error, ModelError):
         return error
     name = type(error).__name__
-    both = type(name, (type(error), theirs), {"__init__": _taken_over, "__module__": __name__, "__doc__": error.__doc__})
+    both = type(
+        name, (type(error), theirs), {"__init__": _taken_over, "__module__": __name__, "__doc__": error.__doc__}
+    )
     return both(error)
 
 

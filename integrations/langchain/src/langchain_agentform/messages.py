@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from agentform import Message, ToolCall, ToolResult
 from langchain_core.messages import (
     AIMessage,
     BaseMessage,
@@ -16,6 +15,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
+from agentform import Message, ToolCall, ToolResult
 from langchain_agentform.content import text_of
 from langchain_agentform.errors import UnsupportedContent
 
@@ -51,7 +51,9 @@ def _plain(message: BaseMessage, where: str) -> Message:
         return Message(role="user", content=text_of(message.content, where))
     role = message.role if isinstance(message, ChatMessage) else message.type
     if role not in ("system", "user", "assistant"):
-        raise UnsupportedContent(f"{where}: there is no role {role!r}; use system, user (human), assistant (ai) or tool")
+        raise UnsupportedContent(
+            f"{where}: there is no role {role!r}; use system, user (human), assistant (ai) or tool"
+        )
     return Message(role=role, content=text_of(message.content, where))
 
 

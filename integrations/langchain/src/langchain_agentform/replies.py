@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentform import AnswerDelta, CallReady, ChoiceMade, Event, ReasoningDelta, Response, ToolCall
-from agentform.errors import Abstained, ArgumentMalformed, ArgumentsTruncated, CallError, CallRejected
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.messages.tool import invalid_tool_call, tool_call, tool_call_chunk
 
+from agentform import AnswerDelta, CallReady, ChoiceMade, Event, ReasoningDelta, Response, ToolCall
+from agentform.errors import Abstained, ArgumentMalformed, ArgumentsTruncated, CallError, CallRejected
 from langchain_agentform.usage import usage_metadata
 
 __all__ = ["Reply", "failed", "failed_chunk", "last_chunk", "message"]
@@ -30,8 +30,17 @@ class Reply:
     hand_out: Callable[[AIMessageChunk], None] | None = None
     tool: str | None = None
     """Name of the tool whose call is being made."""
+    text: str = ""
+    """Free text that is content, so far."""
     note: str = ""
+    """Free text that is reasoning, so far."""
     calls: list[ToolCall] = field(default_factory=list[ToolCall])
+    _blocks: set[str] = field(default_factory=set[str])
+
+    @property
+    def next_index(self) -> int:
+        """The index of the next call's chunks: they are merged by it with those of text, which is numbered first."""
+        return len(self._blocks) + len(self.calls)
 
     async def on_event(self, event: Event) -> None:
         """Follow the turn by one event."""
@@ -40,6 +49,7 @@ class Reply:
                 self.note += event.text
                 self._out(additional_kwargs={"reasoning_content": event.text})
             case ReasoningDelta() | AnswerDelta():
+                self.text += event.text
                 self._out(content=event.text)
             case ChoiceMade():
                 self.tool = None if event.decision.value is None else str(event.decision.value)
@@ -50,16 +60,17 @@ class Reply:
 
     def _call(self, call: ToolCall) -> None:
         """A call is handed out once it is valid: one that is not could pass for one while it is pieced together."""
-        number = len(self.calls)
+        number = self.next_index
         self.calls.append(call)
         named = tool_call_chunk(name=call.name, args="", id=call.id, index=number)
         written = tool_call_chunk(name=None, args=_json(call.arguments), id=None, index=number)
         self._out(tool_call_chunks=[named])
         self._out(tool_call_chunks=[written])
 
-    def _out(self, **parts: Any) -> None:
+    def _out(self, content: str = "", **parts: Any) -> None:
+        self._blocks |= ({"text"} if content else set[str]()) | (parts.keys() & {"additional_kwargs"})
         if self.hand_out is not None:
-            self.hand_out(AIMessageChunk(**{"content": ""} | parts))
+            self.hand_out(AIMessageChunk(content=content, **parts))
 
 
 def message(reply: Reply, response: Response) -> AIMessage:
@@ -67,7 +78,7 @@ def message(reply: Reply, response: Response) -> AIMessage:
     return AIMessage(
         content="" if reply.hide_notes and response.calls else response.message.content,
         tool_calls=[_tool_call(call) for call in response.calls],
-        additional_kwargs={"reasoning_content": reply.note} if reply.note else {},
+        additional_kwargs=_note(reply),
         response_metadata=_metadata(reply, response),
         usage_metadata=usage_metadata(response.prompt_usage, response.usage),
     )
@@ -84,42 +95,44 @@ def last_chunk(reply: Reply, response: Response) -> AIMessageChunk:
     )
 
 
-def failed(reply: Reply, error: CallError) -> AIMessage:
+def failed(reply: Reply, error: CallError, response: Response | None = None) -> AIMessage:
     """A turn whose call, form or choice could not be completed; what is wrong is `response_metadata["error"]`.
 
     A call with bad arguments is an invalid one, a choice that the model abstained from a refusal. The calls before it
-    in the turn are complete.
+    in the turn are complete. `response` is what is known of the turn, if it was cut off.
     """
-    metadata = _named(reply) | {"finish_reason": "length" if isinstance(error, ArgumentsTruncated) else "error"}
-    made = AIMessage(content="", tool_calls=[_tool_call(call) for call in reply.calls])
-    made.additional_kwargs = {"reasoning_content": reply.note} if reply.note else {}
-    made.response_metadata = metadata | {"error": str(error)}
+    reason = "length" if isinstance(error, ArgumentsTruncated) else "error"
+    made = AIMessage(content=reply.text.strip(), tool_calls=[_tool_call(call) for call in reply.calls])
+    made.additional_kwargs = _note(reply)
+    made.response_metadata = _named(reply) | {"finish_reason": reason, "error": str(error)}
+    if response is not None:
+        made.usage_metadata = usage_metadata(response.prompt_usage, response.usage)
     if isinstance(error, Abstained):
         made.response_metadata |= {"finish_reason": "refusal", "evidence": _evidence("", error.evidence)}
         made.content = [{"type": "refusal", "refusal": str(error)}]
     elif reply.tool is not None:
+        call_id = f"call_{uuid.uuid4().hex[:12]}"
         made.invalid_tool_calls = [
-            invalid_tool_call(name=reply.tool, args=_written(error), id=f"call_{uuid.uuid4().hex[:12]}", error=str(error))
+            invalid_tool_call(name=reply.tool, args=_written(error), id=call_id, error=str(error))
         ]
-    else:
-        made.content = _written(error)
     return made
 
 
-def failed_chunk(reply: Reply, error: CallError) -> AIMessageChunk:
+def failed_chunk(reply: Reply, error: CallError, response: Response | None = None) -> AIMessageChunk:
     """The same as the last chunk.
 
     Chunks are put together by reading JSON leniently, by which a truncated text would become a valid call. So the
     arguments stand in quotes: a JSON text, but no object.
     """
-    made = failed(reply, error)
+    made = failed(reply, error, response)
     return AIMessageChunk(
-        content=made.content,
+        content=made.content if isinstance(error, Abstained) else "",
         tool_call_chunks=[
-            tool_call_chunk(name=call["name"], args=_json(call["args"]), id=call["id"], index=len(reply.calls))
+            tool_call_chunk(name=call["name"], args=_json(call["args"]), id=call["id"], index=reply.next_index)
             for call in made.invalid_tool_calls
         ],
         response_metadata=made.response_metadata,
+        usage_metadata=made.usage_metadata,
         chunk_position="last",
     )
 
@@ -133,6 +146,10 @@ def _metadata(reply: Reply, response: Response) -> dict[str, Any]:
     found += _evidence("", response.evidence)
     made = _named(reply) | {"finish_reason": _FINISH[response.finish]}
     return made | {"evidence": found} if found else made
+
+
+def _note(reply: Reply) -> dict[str, Any]:
+    return {"reasoning_content": reply.note} if reply.note else {}
 
 
 def _named(reply: Reply) -> dict[str, Any]:

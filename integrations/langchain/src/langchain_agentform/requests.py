@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agentform import Limits, Sampling, Tool, Toolbox
 from langchain_core.exceptions import ModelInvalidRequestError
 
+from agentform import Limits, Sampling, Tool, Toolbox
 from langchain_agentform.schemas import schema_of
 from langchain_agentform.tools import ToolChoice, toolbox, wanted_choice
 
@@ -36,6 +36,8 @@ OPTIONS = frozenset(
 """What may be given for one call, by keyword or `bind`."""
 
 _ANY_OBJECT = {"type": "object"}
+_PARALLEL_CALLS = 8
+"""Most calls in one message where several are wanted and `limits` do not say how many."""
 
 
 class ResponseFormat(dict[str, Any]):
@@ -67,7 +69,9 @@ def request_of(options: Mapping[str, Any], limits: Limits) -> Request:
     """
     unknown = sorted(options.keys() - OPTIONS)
     if unknown:
-        raise ModelInvalidRequestError(f"unknown options: {', '.join(unknown)}; there are: {', '.join(sorted(OPTIONS))}")
+        raise ModelInvalidRequestError(
+            f"unknown options: {', '.join(unknown)}; there are: {', '.join(sorted(OPTIONS))}"
+        )
     tools = toolbox(options.get("tools"))
     return Request(
         tools=tools,
@@ -82,15 +86,19 @@ def request_of(options: Mapping[str, Any], limits: Limits) -> Request:
 def _form(said: Any) -> Tool[..., Any] | None:
     if isinstance(said, ResponseFormat):
         return said.form
-    if said is None or (isinstance(said, Mapping) and said.get("type") == "text"):
-        return None
-    if isinstance(said, Mapping) and said.get("type") == "json_object":
-        return Tool.from_schema(_ANY_OBJECT, name="object")
-    if isinstance(said, Mapping) and said.get("type") == "json_schema":
-        wanted = said.get("json_schema", {})
-        given = {"name": wanted.get("name", "output"), "parameters": wanted.get("schema", _ANY_OBJECT)}
-        return schema_of(given, strict=wanted.get("strict")).tool
-    raise ModelInvalidRequestError(f"response_format {said!r} is not of type 'text', 'json_object' or 'json_schema'")
+    described: Mapping[str, Any] = {"type": "text"} if said is None else said
+    match described:
+        case {"type": "text"}:
+            return None
+        case {"type": "json_object"}:
+            return Tool.from_schema(_ANY_OBJECT, name="object")
+        case {"type": "json_schema", "json_schema": {"schema": _} as wanted}:
+            given = {"name": wanted.get("name", "output"), "parameters": wanted["schema"]}
+            return schema_of(given, strict=wanted.get("strict")).tool
+        case _:
+            raise ModelInvalidRequestError(
+                f"response_format {said!r} is not of type 'text', 'json_object' or 'json_schema' with a schema"
+            )
 
 
 def _sampling(options: Mapping[str, Any]) -> Sampling:
@@ -107,6 +115,8 @@ def _limits(options: Mapping[str, Any], limits: Limits) -> Limits:
     """`max_tokens` bounds all that is sampled; free text before a call may take half of it, so that calls get done."""
     if (timeout := _seconds(options.get("timeout"))) is not None:
         limits = replace(limits, deadline_s=timeout)
+    if (parallel := options.get("parallel_tool_calls")) is not None:
+        limits = replace(limits, parallel_calls=max(limits.parallel_calls, _PARALLEL_CALLS) if parallel else 1)
     if (reasoning := options.get("reasoning_tokens")) is not None:
         limits = replace(limits, reasoning_tokens=reasoning)
     most = options.get("max_tokens")
@@ -123,8 +133,8 @@ def _limits(options: Mapping[str, Any], limits: Limits) -> Limits:
     )
 
 
-def _seconds(timeout: Any) -> float | None:
+def _seconds(timeout: float | Sequence[float | None] | None) -> float | None:
     """A timeout as LangChain's packages take it: seconds, or a pair of connecting and reading."""
-    if isinstance(timeout, Sequence) and not isinstance(timeout, str):
+    if isinstance(timeout, Sequence):
         return max((part for part in timeout if part is not None), default=None)
     return timeout

@@ -8,15 +8,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
-from agentform import Tool
 from langchain_core.utils.pydantic import is_pydantic_v1_subclass
 from pydantic import TypeAdapter
 
+from agentform import Tool
 from langchain_agentform.errors import langchain_errors
 from langchain_agentform.typed_dicts import as_pydantic_reads
 
 __all__ = ["Schema", "function_of", "schema_of", "source_of"]
 
+_PARAMETERS = ("parameters", "input_schema", "inputSchema")
+_NOTHING: Mapping[str, Any] = {"type": "object", "properties": {}}
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -62,9 +64,8 @@ def function_of(said: Mapping[str, Any]) -> tuple[str, str, Mapping[str, Any]]:
     """
     said = said["function"] if said.get("type") == "function" and "function" in said else said
     said = said.get("toolSpec", said)
-    nothing = {"type": "object", "properties": {}}
     if "name" in said:
-        parameters = next((said[key] for key in ("parameters", "input_schema", "inputSchema") if key in said), nothing)
+        parameters: Mapping[str, Any] = next((said[key] for key in _PARAMETERS if key in said), _NOTHING)
         return _name(said["name"]), str(said.get("description") or ""), parameters.get("json", parameters)
     return _name(said.get("title") or "output"), "", said
 

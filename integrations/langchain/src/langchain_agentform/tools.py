@@ -1,19 +1,19 @@
-"""LangChain's tools as agentform's: the schema comes from the tool's own types, not from an OpenAI rendering of them."""
+"""LangChain's tools as agentform's: the schema comes from a tool's own types, not from an OpenAI rendering of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, cast
 
-import agentform
-from agentform import Tool, Toolbox, UseTool
-from agentform.errors import DuplicateTool
 from langchain_core.exceptions import ModelInvalidRequestError
 from langchain_core.tools import BaseTool
 from langchain_core.tools import Tool as OneTextTool
 from langchain_core.utils.pydantic import get_fields, is_basemodel_subclass
 from typing_extensions import is_typeddict
 
+import agentform
+from agentform import Tool, Toolbox, UseTool
+from agentform.errors import DuplicateTool
 from langchain_agentform.errors import langchain_errors
 from langchain_agentform.schemas import function_of, schema_of, source_of
 
@@ -86,7 +86,7 @@ def wanted_choice(said: object, tools: Toolbox) -> ToolChoice:
 def _refuse(said: object, tools: Toolbox) -> ToolChoice:
     names = ", ".join(map(repr, tools)) or "none"
     raise ModelInvalidRequestError(
-        f"tool_choice {said!r} is not 'auto', 'any', 'required', 'none' nor the name of a bound tool; there are: {names}"
+        f"tool_choice {said!r} is not 'auto', 'any', 'required', 'none' nor the name of a bound tool: {names}"
     )
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import anyio.to_thread
-from agentform import Limits, PriorStore, Reasoning, Responder, Response, Scoring
-from agentform.errors import CallError
 from langchain_core.exceptions import ModelInvalidRequestError
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 
+from agentform import Limits, PriorStore, Reasoning, Responder, Response, Scoring
+from agentform.errors import CallError
 from langchain_agentform.engines import EngineSource
 from langchain_agentform.errors import langchain_errors
 from langchain_agentform.messages import to_messages
@@ -44,7 +44,11 @@ class Turns:
         with self._lock:
             if self._responder is None:
                 self._responder = Responder(
-                    self.source.get(), limits=self.limits, scoring=self.scoring, reasoning=self.reasoning, priors=self.priors
+                    self.source.get(),
+                    limits=self.limits,
+                    scoring=self.scoring,
+                    reasoning=self.reasoning,
+                    priors=self.priors,
                 )
             return self._responder
 
@@ -58,9 +62,10 @@ class Turns:
         """
         reply = self._reply(options)
         try:
-            return message(reply, await self._respond(reply, messages, options, conversation))
+            response = await self._respond(reply, messages, options, conversation)
         except CallError as error:
             return failed(reply, error)
+        return failed(reply, response.truncated, response) if response.truncated else message(reply, response)
 
     def chunks(
         self, messages: Sequence[BaseMessage], options: Mapping[str, Any], conversation: str | None
@@ -70,9 +75,12 @@ class Turns:
         async def work(put: Callable[[AIMessageChunk], None]) -> None:
             reply = self._reply(options, put)
             try:
-                put(last_chunk(reply, await self._respond(reply, messages, options, conversation)))
+                response = await self._respond(reply, messages, options, conversation)
             except CallError as error:
                 put(failed_chunk(reply, error))
+                return
+            cut_off = response.truncated
+            put(failed_chunk(reply, cut_off, response) if cut_off else last_chunk(reply, response))
 
         return work
 
@@ -85,7 +93,9 @@ class Turns:
     ) -> Response:
         """The turn. A CallError stays one, also where it is a ModelError too."""
         if options.get("model", self.name) != self.name:
-            raise ModelInvalidRequestError(f"this is {self.name!r}; for {options['model']!r} make another ChatAgentform")
+            raise ModelInvalidRequestError(
+                f"this is {self.name!r}; for {options['model']!r} make another ChatAgentform"
+            )
         with langchain_errors():
             request = request_of(options, self.limits)
             responder = self._responder or await anyio.to_thread.run_sync(self.responder)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NotRequired, Required, Union, get_args, get_origin, get_type_hints
 
 from pydantic import Field
-from typing_extensions import NotRequired, ReadOnly, Required, TypedDict, is_typeddict
+from typing_extensions import ReadOnly, TypedDict, is_typeddict
 
 __all__ = ["as_pydantic_reads"]
 
@@ -33,7 +33,7 @@ def _rebuilt(kind: Any, seen: dict[Any, Any]) -> Any:
     made = tuple(_rebuilt(item, seen) for item in args)
     if made == args:
         return kind
-    return Union[made] if origin in (Union, types.UnionType) else origin[made]
+    return Union[made] if origin in (Union, types.UnionType) else origin[made]  # noqa: UP007
 
 
 def _typed_dict(kind: Any, seen: dict[Any, Any]) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from agentform import Usage
 from langchain_core.messages.ai import InputTokenDetails, OutputTokenDetails, UsageMetadata
+
+from agentform import Usage
 
 __all__ = ["usage_metadata"]
 
