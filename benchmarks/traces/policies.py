@@ -11,7 +11,7 @@ from agentform.runtime.cache.eviction import Cut, GiveUp, evict
 from agentform.runtime.cache.lease import Lease
 from agentform.runtime.cache.radix_tree import Node, RadixTree
 from agentform.runtime.cache.runs import count
-from agentform.runtime.cache.snapshot_points import LEAST_GAP_TOKENS, SnapshotPoints
+from agentform.runtime.cache.snapshot_points import SnapshotPoints
 from benchmarks.traces.sessions import Ask
 
 __all__ = ["POLICIES", "Policy", "least_recently_used"]
@@ -74,11 +74,13 @@ def _take(tree: RadixTree, node: Node, num: int, recurrent: bool) -> list[Cut]:
 
 
 def _ours(lease: Lease, ask: Ask, block: int) -> list[int]:
-    gap = max(1, LEAST_GAP_TOKENS // block)
-    points = SnapshotPoints.of(lease, len(ask.prompt), ask.boundaries, least_gap=gap)
-    places = points.take(0, len(ask.prompt))
-    end = len(ask.prompt) + len(ask.written)
-    return [*places, *([end] if points.is_worth(end) else [])]
+    """What the engine does, in tokens; a block is the finest place that a trace knows."""
+    fork = lease.num_matched * block if lease.diverged else None
+    boundaries = [each * block for each in ask.boundaries]
+    points = SnapshotPoints.of(ask.num_prompt, boundaries, start=lease.start * block, fork=fork)
+    places = points.take(0, ask.num_prompt)
+    end = (len(ask.prompt) + len(ask.written)) * block
+    return sorted({each // block for each in (*places, *([end] if points.is_worth(end) else []))})
 
 
 def _grid(lease: Lease, ask: Ask, block: int) -> list[int]:

@@ -96,6 +96,8 @@ class _Player:
         self._compute(lease, ask.prompt + ask.written)
         del self._places[id(lease)]
         self._cache.close(lease, ends_turn=True)
+        if ask.calls and ask.conversation is not None:
+            self._cache.expect_return(ask.conversation, "a tool")
 
     def outcome(self) -> Outcome:
         """Figures so far."""

@@ -22,7 +22,7 @@ _TOKENS_PER_S = 60.0
 class Ask:
     """One request; lengths in tokens, `blocks` are hashes of its whole blocks."""
 
-    conversation: str
+    conversation: str | None
     start_s: float
     end_s: float
     num_prompt: int
@@ -31,6 +31,8 @@ class Ask:
     """Blocks that are whole once the answer stands, as far as the next request of the session repeats them."""
     boundaries: tuple[int, ...] = ()
     """In blocks: the end of system prompt and tools."""
+    calls: bool = False
+    """Whether it ends with a tool call, so that the conversation comes back when the tool has run."""
 
 
 def agent_sessions(path: Path, *, window_s: float, seed: int, limit: int | None = None) -> list[Ask]:
@@ -57,7 +59,7 @@ def mooncake(path: Path, *, limit: int | None = None) -> list[Ask]:
         prompt = tuple(request["hash_ids"][: request["input_length"] // MOONCAKE_BLOCK])
         asks.append(
             Ask(
-                conversation=str(number),
+                conversation=None,
                 start_s=start,
                 end_s=start + request["output_length"] / _TOKENS_PER_S,
                 num_prompt=request["input_length"],
@@ -88,6 +90,7 @@ def _session(number: int, session: dict[str, Any], offset: float) -> Iterator[As
             prompt=prompt,
             written=_written(prompt, following, (request["in"] + request["out"]) // AGENT_BLOCK),
             boundaries=(fixed,) if 0 < fixed < len(prompt) else (),
+            calls=request.get("stop") == "tool_use",
         )
 
 

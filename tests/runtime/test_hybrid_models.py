@@ -7,10 +7,12 @@ from contextlib import closing
 import anyio
 import pytest
 import torch
+from torch import nn
 
 from agentform.errors import CacheBudgetExceeded, EngineError
 from agentform.runtime.cache.snapshot_points import LEAST_GAP_TOKENS
 from agentform.runtime.engine import Branch, ScoreRequest
+from agentform.runtime.torch.adapter import prepare
 from agentform.runtime.torch.engine import TorchEngine
 from agentform.runtime.torch.step import Step
 from tests.support.engines import complete, settled
@@ -265,3 +267,22 @@ async def test_forty_turns_cost_no_more_than_their_new_messages(make_hybrid, fam
     one = engine.statistics().conversations["long"]
     assert one.requests == 40
     assert set(one.misses) <= {"cold", "new", "no snapshot"}
+
+
+class OlderLayer(nn.Module):
+    """As recurrent layers were before transformers 5.24."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer_idx = 0
+        self.conv1d = nn.Conv1d(1, 1, 1)
+
+    def forward(self, hidden_states, cache_params=None, **kwargs):
+        return hidden_states
+
+
+def test_recurrent_layers_of_an_older_transformers_are_refused(tmp_path):
+    model = write_tiny_hybrid(tmp_path, "lfm2")
+    model.add_module("older", OlderLayer())
+    with pytest.raises(EngineError, match=r"OlderLayer of transformers .* need transformers 5\.24 or newer"):
+        prepare(model)

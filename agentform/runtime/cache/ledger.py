@@ -57,9 +57,10 @@ class Ledger:
             return
         self._returns.came_back(conversation, now)
         pin = self._pins.pop(conversation, None)
-        for node in pin.nodes if pin is not None else ():
-            if pin is not None and node.pinned_until == pin.until:  # else someone else wants it as well
-                node.pinned_until = 0.0
+        if pin is not None:
+            for node in pin.nodes:
+                if node.pinned_until == pin.until:  # else someone else wants it as well
+                    node.pinned_until = 0.0
 
     def ended(self, node: Node, conversation: str) -> None:
         """A request of the conversation ended at `node`."""
@@ -68,24 +69,23 @@ class Ledger:
         while len(self._ends) > _CONVERSATIONS:
             self._pins.pop(self._ends.popitem(last=False)[0], None)
 
-    def left(self, conversation: str, now: float, label: str | None) -> None:
+    def left(self, conversation: str, now: float, label: str | None = None) -> None:
         """The conversation left where it ended, which is pinned for as long as it may stay away."""
         until = now + self._returns.left(conversation, now, label)
         end = self._ends.get(conversation)
         if end is None:
             return
-        resumed = end.deepest_snapshot()
-        nodes = (end,) if resumed is None or resumed is end else (end, resumed)
-        until = max(until, *(node.pinned_until for node in nodes)) if conversation in self._pins else until
-        for node in nodes:
+        resumed = end.deepest_snapshot() or end
+        if (earlier := self._pins.get(conversation)) is not None:
+            until = max(until, earlier.until)
+        for node in (end, resumed):
             node.pinned_until = max(node.pinned_until, until)
-        self._pins[conversation] = _Pin(nodes=nodes, until=until)
+        self._pins[conversation] = _Pin(nodes=(end, resumed), until=until)
 
-    def turn_ended(self, node: Node, conversation: str, now: float) -> None:
-        """A conversation ended its turn at the end of `node`."""
-        self.ended(node, conversation)
-        self.left(conversation, now, None)
-        self.counters.conversation(conversation).last_length = node.end
+    def turn_ended(self, conversation: str, now: float) -> None:
+        """A conversation ended its turn where its last request ended."""
+        self.left(conversation, now)
+        self.counters.conversation(conversation).last_length = self._ends[conversation].end
 
     def evicted(self, given: Cut) -> None:
         """Something was given up."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from bisect import bisect_left, bisect_right, insort
 
 from agentform.runtime.cache.runs import Run, Runs, join
@@ -21,6 +22,8 @@ class PagePool:
         assert capacity > 0, "a pool needs positions"
         self._capacity = capacity
         self._free: list[Run] = [(0, capacity)]
+        # Widest gap first; holds every free interval, and some that are none any more until they come up.
+        self._by_width: list[tuple[int, int]] = [(-capacity, 0)]
         self._num_free = capacity
 
     @property
@@ -60,6 +63,7 @@ class PagePool:
         for start, stop in self._free:
             assert previous < start < stop <= self._capacity, "free intervals overlap, touch or leave the pool"
             previous = stop
+        assert {(start - stop, start) for start, stop in self._free} <= set(self._by_width), "an interval not ranked"
         assert self._num_free == sum(stop - start for start, stop in self._free), "free count is off"
 
     def free_runs(self) -> Runs:
@@ -73,7 +77,7 @@ class PagePool:
         return (self._carve(index, behind, min(num, self._free[index][1] - behind)),)
 
     def _take(self, num: int) -> Run:
-        index = max(range(len(self._free)), key=lambda i: self._free[i][1] - self._free[i][0])
+        index = self._widest()
         start, stop = self._free[index]
         room = stop - start - num
         if room <= 0:
@@ -81,10 +85,27 @@ class PagePool:
         # At position 0 nobody in front can want the room.
         return self._carve(index, start + room // 2 if start else start, num)
 
+    def _widest(self) -> int:
+        """Index of the widest free interval, the first of several."""
+        while True:
+            width, start = self._by_width[0]
+            index = bisect_left(self._free, (start, 0))
+            if index < len(self._free) and self._free[index] == (start, start - width):
+                return index
+            heapq.heappop(self._by_width)
+
+    def _note(self, run: Run) -> None:
+        heapq.heappush(self._by_width, (run[0] - run[1], run[0]))
+        if len(self._by_width) > 4 * len(self._free) + 64:
+            self._by_width = [(start - stop, start) for start, stop in self._free]
+            heapq.heapify(self._by_width)
+
     def _carve(self, index: int, at: int, num: int) -> Run:
         start, stop = self._free[index]
         rest = [run for run in ((start, at), (at + num, stop)) if run[0] < run[1]]
         self._free[index : index + 1] = rest
+        for run in rest:
+            self._note(run)
         self._num_free -= num
         return (at, at + num)
 
@@ -103,4 +124,5 @@ class PagePool:
             self._free.pop(index - 1)
             start = before[0]
         insort(self._free, (start, stop))
+        self._note((start, stop))
         self._num_free += run[1] - run[0]

@@ -240,7 +240,7 @@ class PrefixCache:
         if lease.conversation is not None:
             self._ledger.ended(lease.node, lease.conversation)
             if ends_turn:
-                self._ledger.turn_ended(lease.node, lease.conversation, self._tree.clock())
+                self._ledger.turn_ended(lease.conversation, self._tree.clock())
         self._tree.unlock(lease.node)
         self._free_live(lease.own)
         self._reserved -= lease.reserved

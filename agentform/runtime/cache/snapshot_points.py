@@ -5,12 +5,13 @@ from __future__ import annotations
 import bisect
 from collections.abc import Iterable
 
-from agentform.runtime.cache.lease import Lease
-
 __all__ = ["LEAST_GAP_TOKENS", "SnapshotPoints"]
 
 LEAST_GAP_TOKENS = 16
 """So few tokens are run again sooner than a snapshot is kept for them."""
+
+_TAIL_TOKENS = 128
+_LONG_TOKENS = 8 * _TAIL_TOKENS
 
 
 class SnapshotPoints:
@@ -18,26 +19,24 @@ class SnapshotPoints:
 
     Wanted are: the boundaries that the caller named; the place where this prompt parts from others that are known;
     and the end of the prompt but for one token, which serves the same prompt again (its last token is computed for
-    its logits) as well as any longer one.
+    its logits) as well as any longer one. A long stretch of new tokens gets one a little before its end too: a prompt
+    that is written again with another last message, which boundaries would have told apart, then costs that tail and
+    not the stretch (measured with `python -m benchmarks traces`).
     """
 
-    def __init__(self, wanted: Iterable[int] = (), *, last: int = 0, least_gap: int = LEAST_GAP_TOKENS) -> None:
+    def __init__(self, wanted: Iterable[int] = (), *, last: int = 0) -> None:
         """`last`: where the nearest snapshot is that exists already, 0 for none."""
-        self._least_gap = least_gap
-        self._wanted = sorted(wanted)
+        self._wanted = sorted(set(wanted))
         self._last = last
 
     @classmethod
-    def of(
-        cls, lease: Lease, num_prompt: int, boundaries: Iterable[int], *, least_gap: int = LEAST_GAP_TOKENS
-    ) -> SnapshotPoints:
-        """Those of a request that was just admitted."""
-        wanted = {num_prompt - 1, *boundaries}
-        if lease.diverged:
-            wanted.add(lease.num_matched)
-        return cls(
-            (point for point in wanted if lease.start < point <= num_prompt), last=lease.start, least_gap=least_gap
-        )
+    def of(cls, num_prompt: int, boundaries: Iterable[int], *, start: int, fork: int | None = None) -> SnapshotPoints:
+        """Those of a request that starts behind `start` tokens and parts from known ones behind `fork`."""
+        end = num_prompt - 1
+        wanted = {end, *boundaries, *(end - tail for tail in _tails(end - start))}
+        if fork is not None:
+            wanted.add(fork)
+        return cls((point for point in wanted if start < point <= num_prompt), last=start)
 
     def want(self, point: int) -> None:
         """One more, if its place is still to come."""
@@ -55,7 +54,12 @@ class SnapshotPoints:
         return self._claim(point)
 
     def _claim(self, point: int) -> bool:
-        if point - self._last < self._least_gap:
+        if point - self._last < LEAST_GAP_TOKENS:
             return False
         self._last = point
         return True
+
+
+def _tails(num_new: int) -> list[int]:
+    """How far before the end a long stretch of new tokens gets a snapshot besides the one at its end."""
+    return [_TAIL_TOKENS] if num_new > _LONG_TOKENS else []

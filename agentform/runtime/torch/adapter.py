@@ -1,4 +1,4 @@
-"""All that agentform uses of transformers, in one place; written for 5.12 to 5.24.
+"""All that agentform uses of transformers, in one place; written for 5.12 to 5.24, recurrent layers for 5.24.
 
 - `AutoConfig`, `AutoModelForCausalLM.from_pretrained(dtype=, attn_implementation=)`
 - `AttentionInterface.register`: the attention function is called as
@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
+import transformers
 from torch import Tensor, nn
 from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging
@@ -85,7 +87,10 @@ def load_model(folder: Path, *, dtype: torch.dtype, device: torch.device) -> Pre
 
 
 def prepare(model: PreTrainedModel) -> PreTrainedModel:
-    """Make a loaded model attend through agentform; it must not be used elsewhere from now on."""
+    """Make a loaded model attend through agentform; it must not be used elsewhere from now on.
+
+    Raises EngineError for a model that cannot be served.
+    """
     _refuse_unsupported(model.config)
     AttentionInterface.register(_NAME, _attention)
     if model.config._attn_implementation != _NAME:
@@ -170,6 +175,11 @@ def _divert(module: nn.Module, current: _Current) -> None:
     """Make a recurrent layer ask the current step to run it, which calls it back sequence by sequence."""
     own = module.forward
     layer: Any = module.layer_idx
+    if "cache" not in inspect.signature(own).parameters:
+        raise EngineError(
+            f"{type(module).__name__} of transformers {transformers.__version__} cannot continue from a state that it "
+            "is given; models with recurrent layers need transformers 5.24 or newer"
+        )
 
     def compute(hidden: Tensor, state: LinearState) -> Tensor:
         return own(hidden, cache=state)

@@ -20,6 +20,7 @@ from agentform.runtime.scoring_file import read_scoring
 from agentform.runtime.torch.budget import MemoryPlan
 from agentform.runtime.torch.generate_job import GenerateJob
 from agentform.runtime.torch.grammars import Grammars
+from agentform.runtime.torch.kernel_caches import bound_kernel_caches
 from agentform.runtime.torch.loaded_model import LoadedModel, load
 from agentform.runtime.torch.mailbox import Mailbox
 from agentform.runtime.torch.request_checks import check_generate, check_score
@@ -72,6 +73,7 @@ class TorchEngine:
         `max_overtaken` others, and none at all once it has waited for `max_wait_s`.
         Raises EngineError (CacheBudgetExceeded, WeightsCorrupt, ...) if the model cannot be served.
         """
+        bound_kernel_caches()
         if not isinstance(model, LoadedModel):
             folder = Path(model)
             model = load(folder, name=name or folder.name, dtype=dtype, device=_device(device))

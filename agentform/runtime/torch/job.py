@@ -95,7 +95,8 @@ class Job(ABC):
         if cache.is_recurrent:
             snapshot = lease.source.snapshot if lease.source is not None else None
             self._load = snapshot.runs if snapshot is not None else ()
-            self._points = SnapshotPoints.of(lease, self.num_prompt, self._boundaries)
+            fork = lease.num_matched if lease.diverged else None
+            self._points = SnapshotPoints.of(self.num_prompt, self._boundaries, start=lease.start, fork=fork)
         return True
 
     def expect_fork(self, at: int) -> None:
