@@ -36,7 +36,7 @@ test: lint docs
 	cd integrations/langchain && ../../$(BIN)/python -m pytest
 
 docs: setup
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 lint: setup
 	$(BIN)/ruff check .

@@ -41,9 +41,10 @@ How = Literal["fixed", "scored", "generated", "joint", "repaired"]
 class Usage:
     """Tokens that one or more requests cost; `None` is unknown, never zero. Usages add up with `+`.
 
-    >>> both = Usage(prompt_tokens=10, cached_tokens=8) + Usage(prompt_tokens=5, cached_tokens=None)
-    >>> both.prompt_tokens, both.cached_tokens
-    (15, None)
+    Examples:
+        >>> both = Usage(prompt_tokens=10, cached_tokens=8) + Usage(prompt_tokens=5, cached_tokens=None)
+        >>> both.prompt_tokens, both.cached_tokens
+        (15, None)
     """
 
     prompt_tokens: int = 0

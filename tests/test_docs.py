@@ -63,6 +63,7 @@ def test_the_blocks_of_a_page_run_in_their_order(page, tmp_path, monkeypatch, re
         request.getfixturevalue("weights_folder")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    own_modules(page, request)
     namespace: dict[str, object] = {"__name__": "__main__"}
     printed = ""
     for block in blocks_of(page):
@@ -75,6 +76,19 @@ def test_the_blocks_of_a_page_run_in_their_order(page, tmp_path, monkeypatch, re
         for command in commands_of(block):
             if command.startswith(RUN) and not any(option in command for option in LEFT_OUT):
                 run_command(command, tmp_path)
+
+
+def own_modules(page: Path, request: pytest.FixtureRequest) -> None:
+    """See to it that the page's files are what it imports, not modules of the same names that others left."""
+    names = [Path(block.title).stem for block in code_of(page) if block.title]
+    others = {name: sys.modules.pop(name) for name in names if name in sys.modules}
+
+    def restore() -> None:
+        for name in names:
+            sys.modules.pop(name, None)
+        sys.modules.update(others)
+
+    request.addfinalizer(restore)
 
 
 def run_block(block: Block, page: Path, namespace: dict[str, object]) -> str:

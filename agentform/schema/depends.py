@@ -21,10 +21,11 @@ class DependsOn:
 
     ``refund: Annotated[bool, DependsOn("category")]`` is scored after `category`, with its value in view.
 
-    >>> from typing import Annotated
-    >>> from pydantic import TypeAdapter
-    >>> TypeAdapter(Annotated[bool, DependsOn("category")]).json_schema()
-    {'type': 'boolean', 'x-depends-on': ['category']}
+    Examples:
+        >>> from typing import Annotated
+        >>> from pydantic import TypeAdapter
+        >>> TypeAdapter(Annotated[bool, DependsOn("category")]).json_schema()
+        {'type': 'boolean', 'x-depends-on': ['category']}
     """
 
     names: tuple[str, ...]

@@ -8,7 +8,7 @@ from agentform.telemetry.agent_export import PrometheusObserver
 from agentform.telemetry.cache_export import export_cache, export_caches
 from agentform.telemetry.cache_scrape import read_cache_metrics
 from agentform.telemetry.genai import OpenTelemetryObserver
-from agentform.telemetry.history import HitRateHistory, HitRateSample
+from agentform.telemetry.history import HitRateHistory, HitRateSample, Share
 from agentform.telemetry.page import hit_rate_page
 from agentform.telemetry.traced_engine import traced
 
@@ -17,6 +17,7 @@ __all__ = [
     "HitRateSample",
     "OpenTelemetryObserver",
     "PrometheusObserver",
+    "Share",
     "export_cache",
     "export_caches",
     "hit_rate_page",

@@ -56,13 +56,14 @@ class HitRateSample:
 class HitRateHistory:
     """The last `capacity` samples of a cache's statistics.
 
-    >>> history = HitRateHistory()
-    >>> history.add(CacheStatistics(requests=1, lookup_tokens=100), at_s=0).total.hit_rate
-    0.0
-    >>> history.add(CacheStatistics(requests=2, lookup_tokens=220, hit_tokens=90), at_s=1).total.hit_rate
-    0.75
-    >>> round(history.total.hit_rate, 3)
-    0.409
+    Examples:
+        >>> history = HitRateHistory()
+        >>> history.add(CacheStatistics(requests=1, lookup_tokens=100), at_s=0).total.hit_rate
+        0.0
+        >>> history.add(CacheStatistics(requests=2, lookup_tokens=220, hit_tokens=90), at_s=1).total.hit_rate
+        0.75
+        >>> round(history.total.hit_rate, 3)
+        0.409
     """
 
     def __init__(self, *, capacity: int = 720) -> None:
