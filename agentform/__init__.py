@@ -40,6 +40,7 @@ from agentform.messages import (
     Usage,
 )
 from agentform.run_context import RunContext
+from agentform.runtime.cache.policy import SnapshotPolicy
 from agentform.runtime.engine import Engine, Sampling
 from agentform.runtime.load import load_engine
 from agentform.schema.depends import DependsOn
@@ -83,6 +84,7 @@ __all__ = [
     "Sampling",
     "Score",
     "Scoring",
+    "SnapshotPolicy",
     "Streaming",
     "Tool",
     "ToolCall",

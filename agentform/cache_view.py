@@ -70,6 +70,8 @@ def show_statistics(statistics: CacheStatistics, console: Console) -> None:
         f"reused ({'no request yet' if rate is None else f'{rate:.1%}'}); {statistics.resident_tokens:,} tokens and "
         f"{statistics.resident_snapshots:,} snapshots in {statistics.budget_bytes:,} bytes"
     )
+    if statistics.codec:
+        console.print(f"a snapshot takes {statistics.snapshot_bytes:,} bytes ({statistics.codec})")
     tiers = Table("tier", "tokens", "snapshots", "MB", "of MB", "prompts served", "tokens fetched")
     for name, tier in statistics.tiers.items():
         sizes = f"{tier.used_bytes / 1e6:.1f}", f"{tier.limit_bytes / 1e6:.1f}"

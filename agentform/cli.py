@@ -116,6 +116,32 @@ def cache_inspect(folder: Annotated[Path, typer.Argument(help="The cache_dir of 
     inspect_folder(folder, Console())
 
 
+@cache_app.command("horizons")
+def cache_horizons(
+    model: Annotated[str, typer.Argument(help="A model folder, a catalogue name or a hub id.")],
+    plot: Annotated[Path | None, typer.Option(help="Write the picture to this PNG file too.")] = None,
+) -> None:
+    """Show how long a hybrid model's heads remember, and what snapshot policies would keep."""
+    from agentform.horizon_view import show_horizons
+
+    show_horizons(Console(), model, plot)
+
+
+@cache_app.command("advise")
+def cache_advise(
+    trace: Annotated[
+        Path | None, typer.Option(help="Requests, one JSON object a line: conversation, tokens at its end.")
+    ] = None,
+    statistics: Annotated[Path | None, typer.Option(help="statistics() of an engine, as JSON.")] = None,
+    model: Annotated[str | None, typer.Option(help="Compare snapshot policies for this model.")] = None,
+    budget_bytes: Annotated[int | None, typer.Option(help="The cache's budget, for a trace.")] = None,
+) -> None:
+    """Say whether more memory or smaller snapshots would serve more of the conversations that come back."""
+    from agentform.working_set_view import advise_from_files
+
+    advise_from_files(Console(), trace=trace, statistics=statistics, model=model, budget_bytes=budget_bytes)
+
+
 @app.command()
 def plan(
     target: Annotated[str, typer.Argument(help="`module:attribute`, or a JSON Schema file.")],

@@ -22,6 +22,7 @@
     │   ├── CacheBudgetExceeded
     │   ├── DeadlineExceeded
     │   ├── InvalidRequest
+    │   ├── HorizonsUnknown
     │   ├── EngineClosed
     │   └── ScriptMismatch
     ├── CallError                   a call or form that cannot be completed
@@ -62,6 +63,7 @@ __all__ = [
     "EngineClosed",
     "EngineError",
     "GrammarError",
+    "HorizonsUnknown",
     "InvalidInput",
     "InvalidRequest",
     "InvalidToolName",
@@ -205,6 +207,10 @@ class DeadlineExceeded(EngineError):
 
 class InvalidRequest(EngineError):
     """Raised when a request is malformed, such as a token id outside the vocabulary."""
+
+
+class HorizonsUnknown(EngineError):
+    """Raised when decay parameters are not found in a model, or are of a layout that is not known; says which."""
 
 
 class EngineClosed(EngineError):

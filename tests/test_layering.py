@@ -49,12 +49,14 @@ OPEN = (
     "cli",
     "demo",
     "fill_view",
+    "horizon_view",
     "plan",
     "references",
     "serve",
     "telemetry",
     "testing",
     "tuning_view",
+    "working_set_view",
 )
 ONLY_FOR_TYPES = {("errors", "messages")}
 

@@ -54,6 +54,7 @@ PUBLIC = [
     "Sampling",
     "Score",
     "Scoring",
+    "SnapshotPolicy",
     "Streaming",
     "Tool",
     "ToolCall",

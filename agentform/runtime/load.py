@@ -14,7 +14,7 @@ __all__ = ["load_engine"]
 def load_engine(name: str, **options: Any) -> Engine:
     """An engine for a catalogue name such as "smollm2-135m", a model folder or a Hugging Face hub id.
 
-    `options` are TorchEngine's keyword arguments.
+    `options` are TorchEngine's keyword arguments, such as `cache_dir`, or `snapshots="balanced"` for hybrid models.
     Raises: ModelNotFound, WeightsUnavailable, WeightsCorrupt, MissingDependency, CacheBudgetExceeded, EngineError.
     """
     if name.startswith("sglang:"):

@@ -20,7 +20,9 @@ COUNTERS = {
     "hit_tokens": "Prompt tokens that need not be computed.",
     "matched_tokens": "Prompt tokens whose KV was found.",
     "restored_tokens": "Prompt tokens that came through a snapshot.",
+    "resumed_tokens": "Prompt tokens whose recurrent state was still live.",
     "replayed_tokens": "Prompt tokens that ran again to rebuild a recurrent state.",
+    "refreshed_tokens": "Prompt tokens that ran again to warm up a restored state.",
     "computed_tokens": "Tokens that went through the model.",
     "evicted_tokens": "Token positions that were evicted.",
     "evicted_snapshots": "Snapshots that were evicted.",
@@ -30,6 +32,7 @@ COUNTERS = {
 GAUGES = {
     "resident_tokens": "Token positions in the radix tree.",
     "resident_snapshots": "Snapshots in the radix tree.",
+    "snapshot_bytes": "Bytes of one snapshot.",
     "live_tokens": "Positions held by running requests.",
     "capacity_tokens": "Positions that exist.",
     "budget_bytes": "The memory budget.",

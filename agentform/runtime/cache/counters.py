@@ -22,19 +22,30 @@ class Tally:
     hit: int = 0
     matched: int = 0
     restored: int = 0
+    resumed: int = 0
+    refreshed: int = 0
     misses: Counter[str] = field(default_factory=Counter[str])
     last_length: int = 0
     """Tokens of the last request, prompt and completion."""
 
-    def add(self, *, lookup: int, hit: int, matched: int, restored: int, miss: Miss | None) -> None:
+    def add(
+        self, *, lookup: int, hit: int, matched: int, restored: int, resumed: int, refreshed: int, miss: Miss | None
+    ) -> None:
         """Count one request; `hit` of its prompt's tokens need not be computed, `matched` have KV."""
         self.requests += 1
         self.lookup += lookup
         self.hit += hit
         self.matched += matched
         self.restored += restored
+        self.resumed += resumed
+        self.refreshed += refreshed
         if miss is not None:
             self.misses[miss.kind] += 1
+
+    @property
+    def replayed(self) -> int:
+        """Tokens with KV that ran again."""
+        return self.matched - self.hit + self.refreshed
 
     def statistics(self) -> ConversationStatistics:
         """As a frozen value."""
@@ -42,7 +53,7 @@ class Tally:
             requests=self.requests,
             lookup_tokens=self.lookup,
             hit_tokens=self.hit,
-            replayed_tokens=self.matched - self.hit,
+            replayed_tokens=self.replayed,
             misses=dict(self.misses),
         )
 

@@ -39,6 +39,10 @@ class Lease:
     diverged: bool = False
     """Whether other sequences go on differently at `num_matched`: a place worth a snapshot."""
     conversation: str | None = None
+    is_live: bool = False
+    """Whether the slot still holds the state behind `start`, so that nothing has to be loaded."""
+    refresh: int = 0
+    """So many tokens before `start` run again after the snapshot is loaded."""
     own: Runs = ()
     pending: dict[int, Runs] | None = None
     """Snapshots being taken: positions by the number of tokens before them."""

@@ -12,6 +12,7 @@ from agentform.runtime.cache.lease import Lease
 from agentform.runtime.cache.misses import Evicted, Miss, explain
 from agentform.runtime.cache.radix_tree import Match, Node, upwards
 from agentform.runtime.cache.returns import ReturnTimes
+from agentform.runtime.cache.working_set import ReuseDistances
 
 __all__ = ["Ledger"]
 
@@ -32,6 +33,7 @@ class Ledger:
         self.counters = Counters()
         self._evicted = Evicted()
         self._returns = ReturnTimes()
+        self.reuse = ReuseDistances()
         self._ends: OrderedDict[str, Node] = OrderedDict()
         self._pins: dict[str, _Pin] = {}
 
@@ -46,7 +48,9 @@ class Ledger:
                 lookup=len(ids),
                 hit=lease.start,
                 matched=lease.num_matched,
-                restored=lease.start if recurrent else 0,
+                restored=lease.start if recurrent and not lease.is_live else 0,
+                resumed=lease.start if lease.is_live else 0,
+                refreshed=lease.refresh,
                 miss=miss,
             )
         lease.miss = miss.text if miss is not None else None
@@ -56,6 +60,7 @@ class Ledger:
         if conversation is None:
             return
         self._returns.came_back(conversation, now)
+        self.reuse.use(conversation)
         pin = self._pins.pop(conversation, None)
         if pin is not None:
             for node in pin.nodes:

@@ -21,6 +21,7 @@ from agentform.runtime.cache.ledger import Ledger
 from agentform.runtime.cache.pages import PagePool
 from agentform.runtime.cache.radix_tree import Match, Node, RadixTree, upwards
 from agentform.runtime.cache.runs import Runs, count, cut, end_of, join
+from agentform.runtime.cache.slots import FreeSlots, Slot
 from agentform.runtime.cache.statistics import CacheStatistics, TierStatistics
 
 __all__ = ["Lease", "PrefixCache"]
@@ -40,12 +41,19 @@ class PrefixCache:
         position_bytes: int = 0,
         snapshot_positions: int = 0,
         num_slots: int = 0,
+        snapshot_bytes: int = 0,
+        codec: str = "",
+        keep_live: bool = False,
+        refresh_tokens: int = 0,
         reuse: bool = True,
         give_up: GiveUp = evict,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`capacity` in positions. A model with recurrent layers has `snapshot_positions` and `num_slots` above 0.
 
+        `keep_live`: the state that a request leaves in its slot serves the request that goes on from there, until the
+        slot is needed. `refresh_tokens` before a snapshot run again after it is restored. `snapshot_bytes` and `codec`
+        are for the statistics.
         Without `reuse` every request starts from nothing: what a cache is measured against. `give_up` chooses what
         is evicted.
         """
@@ -54,7 +62,11 @@ class PrefixCache:
         self._budget_bytes = budget_bytes
         self._position_bytes = position_bytes
         self._snapshot_positions = snapshot_positions
-        self._slots = list(range(num_slots))
+        self._snapshot_bytes = snapshot_bytes
+        self._codec = codec
+        self._keep_live = keep_live
+        self._refresh_tokens = refresh_tokens
+        self._slots = FreeSlots(num_slots)
         self._reuse = reuse
         self._give_up = give_up
         self._spill: Callable[[Sequence[Cut]], None] = _let_go
@@ -117,9 +129,9 @@ class PrefixCache:
         """Lend the longest cached prefix of `ids[:usable]` with room for the rest of `ids` and `extra` more.
 
         `None` if others hold too much for now. The caller must have checked `len(ids) + extra <= capacity`.
-        Only requests are counted.
+        Only requests are counted and get a slot.
         """
-        if self.is_recurrent and not self._slots:
+        if is_request and self.is_recurrent and not self._slots:
             return None
         usable = usable if self._reuse else 0
         match = self._tree.match_prefix(ids[:usable])
@@ -132,8 +144,13 @@ class PrefixCache:
             self._tree.unlock(match.node)
             return None
         self._reserved += need
+        behind = source.end if source is not None else 0
+        slot = self._slots.take(ids, behind=behind, upto=match.num_tokens) if is_request else None
+        if slot is not None and slot.num_tokens:
+            self._release(source)
+            source = None
         self._ledger.came_back(conversation, self._tree.clock())
-        lease = self._lend(ids, match, source, usable, need, conversation)
+        lease = self._lend(ids, match, source, slot, usable, need, conversation)
         if is_request:
             self._ledger.request(lease, ids, match, usable, recurrent=self.is_recurrent)
         return lease
@@ -224,11 +241,12 @@ class PrefixCache:
             self._free_live(runs)
         lease.pending = None
 
-    def close(self, lease: Lease, *, ends_turn: bool = False) -> None:
+    def close(self, lease: Lease, *, ends_turn: bool = False, live: Sequence[int] = ()) -> None:
         """Give back all that the lease holds; closing twice is harmless. Borrowed positions must be back.
 
         `ends_turn`: the lease's conversation is expected back here. Its end is pinned for as long as conversations
-        usually stay away: it goes only when nothing else is left to evict.
+        usually stay away: it goes only when nothing else is left to evict. `live`: tokens whose state the lease's slot
+        holds; none if it is undefined.
         """
         if not lease.is_open:
             return
@@ -236,7 +254,7 @@ class PrefixCache:
         self.drop_pending(lease)
         self._release(lease.source)
         if lease.slot is not None:
-            self._slots.append(lease.slot)
+            self._slots.give_back(lease.slot, live if self._keep_live else ())
         if lease.conversation is not None:
             self._ledger.ended(lease.node, lease.conversation)
             if ends_turn:
@@ -263,7 +281,9 @@ class PrefixCache:
             hit_tokens=total.hit,
             matched_tokens=total.matched,
             restored_tokens=total.restored,
-            replayed_tokens=total.matched - total.hit,
+            resumed_tokens=total.resumed,
+            replayed_tokens=total.replayed,
+            refreshed_tokens=total.refreshed,
             computed_tokens=counters.computed,
             misses=dict(total.misses),
             evicted_tokens=counters.evicted_tokens,
@@ -272,10 +292,13 @@ class PrefixCache:
             resident_tokens=self._tree.num_tokens,
             resident_snapshots=self._tree.num_snapshots,
             snapshot_positions=self._snapshot_positions,
+            snapshot_bytes=self._snapshot_bytes,
+            codec=self._codec,
             capacity_tokens=self._pool.capacity,
             live_tokens=self._live,
             position_bytes=self._position_bytes,
             budget_bytes=self._budget_bytes,
+            working_set=self._ledger.reuse.working_set(),
             tiers={"device": self._device()},
             conversations=counters.conversations(),
         )
@@ -294,18 +317,29 @@ class PrefixCache:
         assert locked * self._snapshot_positions == self._locked_snapshots, "locked snapshots are off"
 
     def _lend(
-        self, ids: Sequence[int], match: Match, source: Node | None, usable: int, need: int, conversation: str | None
+        self,
+        ids: Sequence[int],
+        match: Match,
+        source: Node | None,
+        slot: Slot | None,
+        usable: int,
+        need: int,
+        conversation: str | None,
     ) -> Lease:
         if source is not None and source.snapshot is not None:
             source.snapshot.last_used = self._tree.clock()
             source.snapshot.hits += 1
+        live = slot.num_tokens if slot is not None else 0
+        resumable = live or (source.end if source is not None else 0)
         return Lease(
             node=match.node,
             shared=match.runs,
-            start=match.num_tokens if not self.is_recurrent else source.end if source is not None else 0,
+            start=resumable if self.is_recurrent else match.num_tokens,
             num_matched=match.num_tokens,
             reserved=need,
-            slot=self._slots.pop() if self.is_recurrent else None,
+            slot=slot.index if slot is not None else None,
+            is_live=live > 0,
+            refresh=min(self._refresh_tokens, source.end) if source is not None else 0,
             source=source,
             diverged=bool(match.node.children) and match.num_tokens < min(usable, len(ids) - 1),
             conversation=conversation,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from agentform.runtime.cache.working_set import WorkingSet
+
 __all__ = ["CacheStatistics", "ConversationStatistics", "TierStatistics"]
 
 
@@ -49,8 +51,12 @@ class CacheStatistics:
     """Prompt tokens whose KV was found; more than `hit_tokens` where a recurrent state was missing."""
     restored_tokens: int = 0
     """Part of `hit_tokens` that came through a recurrent-state snapshot."""
+    resumed_tokens: int = 0
+    """Part of `hit_tokens` that came from a recurrent state that was still live in its slot."""
     replayed_tokens: int = 0
     """Prompt tokens whose KV was there and which ran again to rebuild a recurrent state."""
+    refreshed_tokens: int = 0
+    """Part of `replayed_tokens` that ran again to warm up what a snapshot does not hold."""
     computed_tokens: int = 0
     """Tokens that went through the model: prompts, branches and completions."""
     misses: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -64,12 +70,18 @@ class CacheStatistics:
     resident_snapshots: int = 0
     snapshot_positions: int = 0
     """Positions that one snapshot takes; 0 for a model without recurrent layers."""
+    snapshot_bytes: int = 0
+    """Bytes that the codec needs for one snapshot; its positions may hold a little more."""
+    codec: str = ""
+    """Name of the snapshot codec; empty for a model without recurrent layers."""
     capacity_tokens: int = 0
     """Positions that exist, for tokens and snapshots together."""
     live_tokens: int = 0
     """Positions held by running requests and not (yet) in the tree."""
     position_bytes: int = 0
     budget_bytes: int = 0
+    working_set: WorkingSet = field(default_factory=WorkingSet)
+    """How conversations came back, see `agentform cache advise`."""
     tiers: Mapping[str, TierStatistics] = field(default_factory=dict[str, TierStatistics])
     """"device", and "host" and "disk" where there are any."""
     conversations: Mapping[str, ConversationStatistics] = field(default_factory=dict[str, ConversationStatistics])

@@ -18,7 +18,7 @@ import inspect
 import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,8 +30,7 @@ from transformers.utils import logging
 
 from agentform.errors import EngineError
 from agentform.runtime.torch.kv_pool import LayerShape
-from agentform.runtime.torch.linear_state import LinearState, ShapeProbe
-from agentform.runtime.torch.linear_step import Layer
+from agentform.runtime.torch.linear_state import Layer, LinearState, ShapeProbe
 from agentform.runtime.torch.snapshot_codec import StateShape
 
 __all__ = ["LayerWork", "Layers", "forward", "load_model", "prepare", "probe_layers"]
@@ -61,6 +60,8 @@ class Layers:
 
     attention: Mapping[int, LayerShape]
     recurrent: Mapping[int, StateShape]
+    compute: Mapping[int, Layer] = field(default_factory=dict[int, Layer], compare=False)
+    """The recurrent layers themselves."""
 
 
 class _Current(threading.local):
@@ -143,7 +144,11 @@ def probe_layers(model: PreTrainedModel) -> Layers:
             f"{model.config.model_type!r}: {len(found)} of {len(expected)} layers are attention or recurrent layers "
             "that agentform knows; this model is not supported yet"
         )
-    return Layers(attention=dict(sorted(probe.attention.items())), recurrent=dict(sorted(probe.recurrent.items())))
+    return Layers(
+        attention=dict(sorted(probe.attention.items())),
+        recurrent=dict(sorted(probe.recurrent.items())),
+        compute=probe.compute,
+    )
 
 
 class _Probe:
@@ -152,6 +157,7 @@ class _Probe:
     def __init__(self) -> None:
         self.attention: dict[int, LayerShape] = {}
         self.recurrent: dict[int, StateShape] = {}
+        self.compute: dict[int, Layer] = {}
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
         _, kv_heads, tokens, key_dim = key.shape
@@ -163,7 +169,8 @@ class _Probe:
         out = compute(hidden, probe)
         single = probe.follow_up()
         compute(hidden[:, :1], single)
-        self.recurrent[layer] = probe.shape(is_written_in_place=not single.num_updates)
+        self.recurrent[layer] = probe.shape(hidden, is_written_in_place=not single.num_updates)
+        self.compute[layer] = compute
         return out
 
 

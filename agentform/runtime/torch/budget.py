@@ -59,7 +59,7 @@ def plan_memory(
     each = bytes_per_position(layers.attention, dtype)
     states = layers.recurrent
     slots = num_slots if states else 0
-    slot = sum(shape.num_bytes for shape in states.values())
+    slot = sum(s.num_bytes + codec.num_inputs(layer, s) * s.input_bytes for layer, s in states.items())
     # Of one layer at a time: the states that a batch starts from and those that it leaves behind.
     scratch = 2 * max(slots, num_branches) * max((s.num_bytes for s in states.values()), default=0)
     snapshot = math.ceil(sum(codec.num_bytes(layer, s) for layer, s in states.items()) / each)

@@ -14,6 +14,7 @@ import torch
 
 from agentform.errors import InvalidRequest
 from agentform.grammar.compile import CompiledGrammar
+from agentform.runtime.cache.policy import SnapshotPolicy, TierPlan
 from agentform.runtime.cache.statistics import CacheStatistics
 from agentform.runtime.engine import Chunk, GenerateRequest, ModelInfo, ScoreRequest, ScoreResult, Tokenizer
 from agentform.runtime.scoring_file import read_scoring
@@ -49,7 +50,10 @@ class TorchEngine:
         host_budget_bytes: int = 0,
         max_batch_tokens: int = 512,
         num_slots: int = 8,
+        snapshots: str | SnapshotPolicy | TierPlan = "exact",
         codec: SnapshotCodec | None = None,
+        refresh_tokens: int = 0,
+        keep_live_states: bool | None = None,
         reuse_prefixes: bool = True,
         cache_dir: Path | str | None = None,
         disk_limit_bytes: int = 8 << 30,
@@ -62,8 +66,12 @@ class TorchEngine:
         `name` is what `info` shows, by default the folder's. `dtype` is by default bfloat16 where the device
         computes in it, else float32; `device` CUDA where there is one, else the CPU.
         `kv_budget_bytes` is by default 1 GiB, or a quarter of the free memory if that is less.
-        It covers the KV, and for models with recurrent layers their `num_slots` live states, their snapshots (written
-        by `codec`, exactly by default) and copies of states while a layer runs.
+        It covers the KV, and for models with recurrent layers their `num_slots` live states, their snapshots and copies
+        of states while a layer runs. `snapshots` says what is kept of them: "exact", another name of
+        `NAMED_POLICIES`, a `SnapshotPolicy`, or the tier of every unit; with a `codec` that is its business. After a
+        restore, `refresh_tokens` before the snapshot run again to warm up what it does not hold, if it holds not all.
+        `keep_live_states`: the state that a request leaves in its slot serves the next one that goes on from there; by
+        default where snapshots lose something, so that what follows in a conversation starts from exact states.
         With `host_budget_bytes` what is evicted from it stays in the host's memory, within that budget of its own.
         With `cache_dir` ends of turns are kept there, up to `disk_limit_bytes`, and outlive the engine; several
         engines and processes may share a folder.
@@ -79,12 +87,17 @@ class TorchEngine:
             model = load(folder, name=name or folder.name, dtype=dtype, device=_device(device))
         if max_batch_tokens < 1:
             raise InvalidRequest("max_batch_tokens must be at least 1")
+        if refresh_tokens < 0:
+            raise InvalidRequest(f"refresh_tokens is {refresh_tokens}")
         options = ServingOptions(
             kv_budget_bytes=kv_budget_bytes,
             host_budget_bytes=host_budget_bytes,
             max_batch_tokens=max_batch_tokens,
             num_slots=num_slots,
+            snapshots=snapshots,
             codec=codec,
+            refresh_tokens=refresh_tokens,
+            keep_live_states=keep_live_states,
             reuse_prefixes=reuse_prefixes,
             cache_dir=Path(cache_dir) if cache_dir is not None else None,
             disk_limit_bytes=disk_limit_bytes,

@@ -58,6 +58,8 @@ class Job(ABC):
         self._position = 0
         self._stored = 0  # tokens of `ids` whose KV exists; more than `_position` where a state is being rebuilt
         self._load: Runs | None = None  # what the slot is to start from at the next segment
+        self._settle: tuple[int, Runs] | None = None  # where a warm-up ends, and the snapshot to put back there
+        self._is_broken = False  # whether the state in the slot is undefined
         self._points = SnapshotPoints()
 
     @property
@@ -93,15 +95,27 @@ class Job(ABC):
         self._cache, self._lease, self._save_state = cache, lease, save_state
         self._position, self._stored = lease.start, lease.num_matched
         if cache.is_recurrent:
-            snapshot = lease.source.snapshot if lease.source is not None else None
-            self._load = snapshot.runs if snapshot is not None else ()
+            self._start_from(lease)
             fork = lease.num_matched if lease.diverged else None
             self._points = SnapshotPoints.of(self.num_prompt, self._boundaries, start=lease.start, fork=fork)
         return True
 
+    def _start_from(self, lease: Lease) -> None:
+        """What the slot is loaded with, and which tokens run again for it."""
+        snapshot = lease.source.snapshot if lease.source is not None else None
+        self._load = None if lease.is_live else snapshot.runs if snapshot is not None else ()
+        if snapshot is None or not lease.refresh:
+            return
+        self._position = lease.start - lease.refresh
+        if self._position:
+            self._settle = lease.start, snapshot.runs
+        else:  # all tokens run again, and the state is exact
+            self._load = ()
+
     def expect_fork(self, at: int) -> None:
         """A request that waits goes another way behind the first `at` tokens: a place worth a snapshot."""
-        if self.cache.is_recurrent:
+        is_warming = self._settle is not None and at <= self._settle[0]
+        if self.cache.is_recurrent and not is_warming:
             self._points.want(at)
 
     def rewind(self) -> None:
@@ -111,7 +125,7 @@ class Job(ABC):
         self.cache.loaded(self.lease)
         self.cache.drop_pending(self.lease)
         self.cache.shrink(self.lease, self._stored)
-        self._position, self._load = 0, ()
+        self._position, self._load, self._settle = 0, (), None
 
     def fail(self, error: BaseException) -> None:
         """End with an error; one that is not agentform's own is wrapped."""
@@ -121,6 +135,7 @@ class Job(ABC):
             wrapped = EngineError(f"the request failed inside the engine: {type(error).__name__}: {error}")
             wrapped.__cause__ = error
             error = wrapped
+        self._is_broken = True
         try:
             self._end()
         finally:
@@ -164,8 +179,15 @@ class Job(ABC):
             num_stored=max(0, min(self._stored, stop) - start),
             slot=self.lease.slot,
             load=self._load,
+            num_warm=self._settle[0] - start if self._settle is not None else 0,
+            settle=self._settle_in(start, stop),
             saves=self._saves(start, stop),
         )
+
+    def _settle_in(self, start: int, stop: int) -> tuple[int, Runs] | None:
+        if self._settle is None or self._settle[0] > stop:
+            return None
+        return self._settle[0] - start, self._settle[1]
 
     def _saves(self, start: int, stop: int) -> tuple[tuple[int, Runs], ...]:
         """Snapshots to take in `(start, stop]`, where there is room for them."""
@@ -177,8 +199,9 @@ class Job(ABC):
         self._count_computed(len(segment.token_ids))
         self._position += segment.num_chain
         self._stored = max(self._stored, self._position)
-        if self._load is not None:
-            self._load = None
+        self._load = None
+        if self._settle is None or self._settle[0] <= self._position:
+            self._settle = None
             self.cache.loaded(self.lease)
         if segment.saves:
             self._keep()
@@ -188,7 +211,7 @@ class Job(ABC):
     def _save_end(self) -> None:
         """Take a snapshot of the live state where the sequence stands, if it is worth one and there is room."""
         lease = self._lease
-        if lease is None or lease.slot is None or self._save_state is None or self._load is not None:
+        if lease is None or lease.slot is None or self._save_state is None or not self._has_state:
             return
         if not self._points.is_worth(self._position):
             return
@@ -211,19 +234,32 @@ class Job(ABC):
     def _end(self) -> None:
         self.done = True
         if self._lease is not None and self._cache is not None:
-            self._cache.close(self._lease, ends_turn=self.ended_turn)
+            live = self.ids[: self._position] if self._has_state and not self._is_broken else ()
+            self._cache.close(self._lease, ends_turn=self.ended_turn, live=live)
+
+    @property
+    def _has_state(self) -> bool:
+        """Whether the slot holds the state behind the tokens computed so far."""
+        return self._load is None and self._settle is None
 
     def _count_computed(self, num: int) -> None:
         self._computed += num
         self.cache.count_computed(num)
+
+    @property
+    def _restored_tokens(self) -> int:
+        lease = self._lease
+        if lease is None or not self.cache.is_recurrent or lease.is_live:
+            return 0
+        return min(lease.start, self.num_prompt)
 
     def _usage(self, completion_tokens: int = 0) -> Usage:
         lease = self._lease
         return Usage(
             prompt_tokens=self.num_prompt,
             cached_tokens=min(lease.start, self.num_prompt) if lease else 0,
-            restored_tokens=min(lease.start, self.num_prompt) if lease and self.cache.is_recurrent else 0,
-            replayed_tokens=lease.num_matched - lease.start if lease else 0,
+            restored_tokens=self._restored_tokens,
+            replayed_tokens=lease.num_matched - lease.start + lease.refresh if lease else 0,
             computed_tokens=self._computed,
             completion_tokens=completion_tokens,
             miss=lease.miss if lease else None,

@@ -7,14 +7,15 @@ into the conv state that it got. A state is always there: that of an empty seque
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
 from agentform.runtime.torch.snapshot_codec import StateShape
 
-__all__ = ["LinearState", "ShapeProbe"]
+__all__ = ["Layer", "LinearState", "ShapeProbe"]
 
 
 class LinearState:
@@ -67,6 +68,10 @@ class LinearState:
         return recurrent_states
 
 
+Layer: TypeAlias = Callable[[Tensor, LinearState], Tensor]
+"""The model's own layer: hidden states `[batch, tokens, dim]` and their states to output of the same shape."""
+
+
 class ShapeProbe(LinearState):
     """Notes the shapes of the states that a layer hands over; there is no state before."""
 
@@ -90,8 +95,8 @@ class ShapeProbe(LinearState):
             recurrent=None if recurrent is None else torch.zeros_like(recurrent),
         )
 
-    def shape(self, *, is_written_in_place: bool) -> StateShape:
-        """What the layer keeps per sequence."""
+    def shape(self, hidden: Tensor, *, is_written_in_place: bool) -> StateShape:
+        """What the layer keeps per sequence; `hidden` is what it was given."""
         conv, recurrent = self.conv, self.recurrent
         return StateShape(
             conv=None if conv is None else (conv.shape[1], self._kernel),
@@ -99,4 +104,6 @@ class ShapeProbe(LinearState):
             conv_dtype=torch.float32 if conv is None else conv.dtype,
             recurrent_dtype=torch.float32 if recurrent is None else recurrent.dtype,
             is_written_in_place=is_written_in_place,
+            input_dim=hidden.shape[-1],
+            input_dtype=hidden.dtype,
         )

@@ -14,32 +14,31 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
 from agentform.runtime.cache.runs import Runs
-from agentform.runtime.torch.linear_state import LinearState
+from agentform.runtime.torch.linear_state import Layer, LinearState
 from agentform.runtime.torch.segment import Segment
 from agentform.runtime.torch.state_pool import StatePool
 
-__all__ = ["Layer", "LinearStep"]
-
-Layer: TypeAlias = Callable[[Tensor, LinearState], Tensor]
-"""The model's own layer: hidden states `[batch, tokens, dim]` and their states to output of the same shape."""
+__all__ = ["LinearStep"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Chain:
-    """Packed tokens `[start, stop)` continue the sequence in `slot`; then the state is saved at `saves`."""
+    """Packed tokens `[start, stop)` continue the sequence in `slot`; then the state settles and is saved."""
 
     start: int
     stop: int
     slot: int
     save: Runs | None
+    settle: Runs | None
+    num_tokens: int
+    """Tokens of the sequence behind the chain."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +80,9 @@ class LinearStep:
                 state = self._state(layer, chain.slot)
                 out[:, chain.start : chain.stop] = compute(hidden[:, chain.start : chain.stop], state)
                 self._store(layer, chain.slot, state)
+                self._states.note_inputs(layer, [chain.slot], hidden[:, chain.start : chain.stop])
+            if chain.settle is not None:
+                self._states.settle(layer, chain.slot, chain.settle, num_tokens=chain.num_tokens)
             if chain.save is not None:
                 self._states.save_layer(layer, chain.slot, chain.save)
         for slot, levels in self._trees:
@@ -91,7 +93,9 @@ class LinearStep:
         rows = self._states.rows(layer)
         conv, recurrent = (None if each is None else each[self._batch_slots] for each in rows)
         state = LinearState(conv=conv, recurrent=recurrent)
-        out[0, self._batch_rows] = compute(hidden[0, self._batch_rows].unsqueeze(1), state).squeeze(1)
+        inputs = hidden[0, self._batch_rows].unsqueeze(1)
+        out[0, self._batch_rows] = compute(inputs, state).squeeze(1)
+        self._states.note_inputs(layer, [chain.slot for chain in self._batch], inputs)
         for pool, new in zip(rows, (state.conv, state.recurrent), strict=True):
             if pool is not None and new is not None:
                 pool.index_copy_(0, self._batch_slots, new.to(pool.dtype))
@@ -122,10 +126,18 @@ class LinearStep:
 def _chains(segment: Segment, start: int, slot: int) -> list[_Chain]:
     """The chain of a segment whose first packed token is `start`, cut behind each place of a snapshot."""
     cuts = dict(segment.saves)
-    assert all(0 < at <= segment.num_chain for at in cuts), "a snapshot outside the chain"
-    stops = sorted({*cuts, segment.num_chain} - {0})
+    settles = dict((segment.settle,)) if segment.settle is not None else {}
+    assert all(0 < at <= segment.num_chain for at in (*cuts, *settles)), "a snapshot outside the chain"
+    stops = sorted({*cuts, *settles, segment.num_chain} - {0})
     return [
-        _Chain(start=start + begin, stop=start + stop, slot=slot, save=cuts.get(stop))
+        _Chain(
+            start=start + begin,
+            stop=start + stop,
+            slot=slot,
+            save=cuts.get(stop),
+            settle=settles.get(stop),
+            num_tokens=segment.num_before + stop,
+        )
         for begin, stop in itertools.pairwise([0, *stops])
     ]
 

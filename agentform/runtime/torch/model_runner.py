@@ -8,12 +8,14 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from agentform.runtime.cache.policy import SnapshotPolicy, TierPlan
 from agentform.runtime.cache.runs import Runs
 from agentform.runtime.torch.adapter import forward, prepare, probe_layers
 from agentform.runtime.torch.budget import plan_memory
+from agentform.runtime.torch.decay_codec import make_codec
 from agentform.runtime.torch.kv_pool import KVPool
 from agentform.runtime.torch.segment import Segment
-from agentform.runtime.torch.snapshot_codec import ExactCodec, SnapshotCodec
+from agentform.runtime.torch.snapshot_codec import SnapshotCodec
 from agentform.runtime.torch.state_pool import StatePool
 from agentform.runtime.torch.step import Step
 
@@ -30,20 +32,23 @@ class ModelRunner:
         kv_budget_bytes: int,
         num_slots: int = 8,
         num_branches: int = 32,
+        snapshots: str | SnapshotPolicy | TierPlan = "exact",
         codec: SnapshotCodec | None = None,
     ) -> None:
         """`num_slots` and `num_branches` count for models with recurrent layers: sequences that run at a time, and
-        branch tokens of one score in one step. `codec` writes their snapshots, by default exactly.
+        branch tokens of one score in one step. `snapshots` says what is kept of their states; `codec`, if given, does
+        it its own way.
 
-        Raises EngineError for a model that cannot be served, CacheBudgetExceeded for too small a budget.
+        Raises EngineError for a model that cannot be served or has nothing to compress, CacheBudgetExceeded for too
+        small a budget.
         """
         self._model = prepare(model)
         self.device = model.device
         self.dtype = model.dtype
-        codec = codec or ExactCodec()
         layers = probe_layers(model)
+        codec = codec or make_codec(snapshots, model, layers.recurrent)
         self.is_recurrent = bool(layers.recurrent)
-        self.codec_name = codec.name
+        self.codec = codec
         self.plan = plan_memory(
             kv_budget_bytes,
             layers,
@@ -55,10 +60,22 @@ class ModelRunner:
         with torch.inference_mode():
             self._pool = KVPool(layers.attention, self.plan.num_positions, dtype=self.dtype, device=self.device)
             self._states = (
-                StatePool(layers.recurrent, num_slots, codec=codec, kv=self._pool, device=self.device)
+                StatePool(
+                    layers.recurrent,
+                    num_slots,
+                    codec=codec,
+                    compute=layers.compute,
+                    kv=self._pool,
+                    device=self.device,
+                )
                 if layers.recurrent
                 else None
             )
+
+    @property
+    def drops(self) -> bool:
+        """Whether snapshots leave something out."""
+        return self._states is not None and self._states.drops
 
     def compute(self, segments: Sequence[Segment]) -> Sequence[Tensor]:
         """One step; per segment the logits `[rows, vocabulary]`. Writes the segments' KV, moves their states on.
@@ -80,7 +97,7 @@ class ModelRunner:
     def export(self, runs: Runs, snapshot: Runs) -> tuple[bytes, bytes]:
         """KV at `runs` and the snapshot at `snapshot` (none for `()`), to be kept elsewhere."""
         with torch.inference_mode():
-            state = self._pool.read_bytes(snapshot, 0, self._snapshot_bytes).cpu() if snapshot else None
+            state = self._pool.read_bytes(snapshot, 0, self.snapshot_bytes).cpu() if snapshot else None
             return self._pool.export(runs).numpy().tobytes(), b"" if state is None else state.numpy().tobytes()
 
     def adopt(self, runs: Runs, kv: bytes, num: int, *, skip: int, snapshot: Runs, state: bytes) -> None:
@@ -95,14 +112,18 @@ class ModelRunner:
         self._pool.write_bytes(snapshot, 0, torch.frombuffer(bytearray(state), dtype=torch.uint8).to(self.device))
 
     @property
-    def _snapshot_bytes(self) -> int:
+    def snapshot_bytes(self) -> int:
+        """Bytes of one snapshot; 0 for a model without recurrent layers."""
         return self._states.snapshot_bytes if self._states is not None else 0
 
     def _load(self, segments: Sequence[Segment]) -> None:
         for segment in segments:
             if segment.load is None or segment.slot is None or self._states is None:
                 continue
-            if segment.load:
-                self._states.load(segment.slot, segment.load)
+            num_tokens = segment.num_before + segment.num_warm
+            if segment.load and segment.num_warm:
+                self._states.load_cold(segment.slot, segment.load, num_tokens=num_tokens)
+            elif segment.load:
+                self._states.load(segment.slot, segment.load, num_tokens=num_tokens)
             else:
                 self._states.clear(segment.slot)

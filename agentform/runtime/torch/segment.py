@@ -30,6 +30,10 @@ class Segment:
     """Where the sequence's live recurrent state is; `None` for a model without recurrent layers."""
     load: Runs | None = None
     """Snapshot to start from, `()` for the state before the first token; `None`: the slot holds the state."""
+    num_warm: int = 0
+    """With `load`: the snapshot stands so many tokens ahead. They run again, to warm up what it does not hold."""
+    settle: tuple[int, Runs] | None = None
+    """Behind so many of `token_ids` the warm-up ends: what the snapshot holds is put back."""
     saves: tuple[tuple[int, Runs], ...] = ()
     """Snapshots to take, ascending: behind so many of `token_ids` (none of them a branch), and where to put them."""
 

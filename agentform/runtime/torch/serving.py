@@ -11,6 +11,7 @@ import torch
 from agentform.errors import CacheBudgetExceeded, EngineError
 from agentform.runtime.cache.disk_index import DiskIndex
 from agentform.runtime.cache.host_index import HostIndex
+from agentform.runtime.cache.policy import SnapshotPolicy, TierPlan
 from agentform.runtime.cache.prefix_cache import PrefixCache
 from agentform.runtime.cache.statistics import CacheStatistics, TierStatistics
 from agentform.runtime.torch.budget import default_budget_bytes
@@ -36,7 +37,10 @@ class ServingOptions:
     host_budget_bytes: int
     max_batch_tokens: int
     num_slots: int
+    snapshots: str | SnapshotPolicy | TierPlan
     codec: SnapshotCodec | None
+    refresh_tokens: int
+    keep_live_states: bool | None
     reuse_prefixes: bool
     cache_dir: Path | None
     disk_limit_bytes: int
@@ -58,8 +62,10 @@ class Serving:
             kv_budget_bytes=budget,
             num_slots=options.num_slots,
             num_branches=branches,
+            snapshots=options.snapshots,
             codec=options.codec,
         )
+        keep_live = options.keep_live_states
         self.device = runner.device
         self.plan = runner.plan
         self.max_tree_tokens = branches if runner.is_recurrent else options.max_batch_tokens
@@ -70,6 +76,10 @@ class Serving:
             position_bytes=runner.plan.position_bytes,
             snapshot_positions=runner.plan.snapshot_positions,
             num_slots=runner.plan.num_slots,
+            snapshot_bytes=runner.snapshot_bytes,
+            codec=runner.codec.name if runner.is_recurrent else "",
+            keep_live=not runner.codec.is_exact if keep_live is None else keep_live,
+            refresh_tokens=options.refresh_tokens if runner.drops else 0,
             reuse=options.reuse_prefixes,
         )
         self._tiers = _tiers(self._cache, runner, options, digest=model.digest)
@@ -124,7 +134,7 @@ class Serving:
 
 def _tiers(cache: PrefixCache, runner: ModelRunner, options: ServingOptions, *, digest: str) -> Tiers | None:
     """Raises EngineError if the cache folder cannot be used."""
-    guard = f"{digest}/{runner.codec_name}/{runner.dtype}/{runner.plan.position_bytes}"
+    guard = f"{digest}/{runner.codec.name}/{runner.dtype}/{runner.plan.position_bytes}"
     host = disk = None
     if options.host_budget_bytes and options.reuse_prefixes:
         host = HostIndex(whole=runner.is_recurrent, limit_bytes=options.host_budget_bytes)

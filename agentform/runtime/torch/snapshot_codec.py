@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import torch
 from torch import Tensor
 
-__all__ = ["ExactCodec", "LayerState", "SnapshotCodec", "StateShape"]
+__all__ = ["ExactCodec", "LayerState", "Rebuild", "SnapshotCodec", "StateShape", "as_bytes", "read_bytes_into"]
+
+Rebuild: TypeAlias = Callable[[Tensor], Tensor]
+"""From a layer's last inputs `[tokens, dim]` to its recurrent state, started from zero."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,13 +28,25 @@ class StateShape:
     recurrent_dtype: torch.dtype = torch.float32
     is_written_in_place: bool = False
     """Whether the layer overwrites the recurrent state that it was given when it runs a single token."""
+    input_dim: int = 0
+    """Length of one token's input to the layer."""
+    input_dtype: torch.dtype = torch.float32
+
+    @property
+    def conv_bytes(self) -> int:
+        """Bytes of the convolution's last inputs."""
+        return math.prod(self.conv) * self.conv_dtype.itemsize if self.conv is not None else 0
+
+    @property
+    def input_bytes(self) -> int:
+        """Bytes of one token's input."""
+        return self.input_dim * self.input_dtype.itemsize
 
     @property
     def num_bytes(self) -> int:
         """Bytes of one sequence's state of this layer."""
-        conv = math.prod(self.conv) * self.conv_dtype.itemsize if self.conv is not None else 0
         recurrent = math.prod(self.recurrent) * self.recurrent_dtype.itemsize if self.recurrent is not None else 0
-        return conv + recurrent
+        return self.conv_bytes + recurrent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +55,8 @@ class LayerState:
 
     conv: Tensor | None
     recurrent: Tensor | None
+    inputs: Tensor | None = None
+    """The layer's inputs at the last tokens, `[tokens, dim]`, for a codec that asks for them; zero before the first."""
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
@@ -55,16 +72,29 @@ class SnapshotCodec(Protocol):
         """Identifies what the bytes mean, parameters included; part of what guards persisted snapshots."""
         ...
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether `decode` gives back every bit."""
+        ...
+
     def num_bytes(self, layer: int, shape: StateShape) -> int:
         """Bytes of one layer of one snapshot."""
+        ...
+
+    def num_inputs(self, layer: int, shape: StateShape) -> int:
+        """How many of the layer's last inputs `encode` needs, see `LayerState.inputs`; 0 for none."""
+        ...
+
+    def dropped(self, layer: int, state: LayerState) -> Tensor | None:
+        """Where `decode` leaves nothing: bool, broadcastable to the recurrent state; `None` for nowhere."""
         ...
 
     def encode(self, layer: int, state: LayerState) -> Sequence[Tensor]:
         """Parts, uint8 `[n]` each and `num_bytes` together; they are copied before the state changes."""
         ...
 
-    def decode(self, layer: int, data: Tensor, state: LayerState) -> None:
-        """Write what `encode` made, uint8 `[num_bytes]`, into a live state."""
+    def decode(self, layer: int, data: Tensor, state: LayerState, rebuild: Rebuild) -> None:
+        """Write what `encode` made, uint8 `[num_bytes]`, into a live state and its last inputs."""
         ...
 
 
@@ -76,21 +106,44 @@ class ExactCodec:
         """See `SnapshotCodec`."""
         return "exact-1"
 
+    @property
+    def is_exact(self) -> bool:
+        """See `SnapshotCodec`."""
+        return True
+
     def num_bytes(self, layer: int, shape: StateShape) -> int:
         """See `SnapshotCodec`."""
         return shape.num_bytes
 
+    def num_inputs(self, layer: int, shape: StateShape) -> int:
+        """See `SnapshotCodec`."""
+        return 0
+
+    def dropped(self, layer: int, state: LayerState) -> Tensor | None:
+        """See `SnapshotCodec`."""
+        return None
+
     def encode(self, layer: int, state: LayerState) -> Sequence[Tensor]:
         """See `SnapshotCodec`; the parts are views of the state."""
-        return [each.contiguous().view(-1).view(torch.uint8) for each in state.tensors]
+        return [as_bytes(each) for each in state.tensors]
 
-    def decode(self, layer: int, data: Tensor, state: LayerState) -> None:
+    def decode(self, layer: int, data: Tensor, state: LayerState, rebuild: Rebuild) -> None:
         """See `SnapshotCodec`."""
-        done = 0
-        for each in state.tensors:
-            size = each.numel() * each.itemsize
-            each.copy_(_typed(data[done : done + size], each))
-            done += size
+        read_bytes_into(data, state.tensors)
+
+
+def as_bytes(tensor: Tensor) -> Tensor:
+    """The values, uint8 `[n]`: a view where they lie one after the other."""
+    return tensor.contiguous().view(-1).view(torch.uint8)
+
+
+def read_bytes_into(data: Tensor, targets: Sequence[Tensor]) -> None:
+    """Fill tensors one after the other from `data`, uint8 `[n]`."""
+    done = 0
+    for each in targets:
+        size = each.numel() * each.itemsize
+        each.copy_(_typed(data[done : done + size], each))
+        done += size
 
 
 def _typed(data: Tensor, like: Tensor) -> Tensor:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
 from agentform.runtime.cache.runs import Runs
 from agentform.runtime.torch.kv_pool import KVPool
-from agentform.runtime.torch.snapshot_codec import LayerState, SnapshotCodec, StateShape
+from agentform.runtime.torch.linear_state import Layer, LinearState
+from agentform.runtime.torch.snapshot_codec import LayerState, Rebuild, SnapshotCodec, StateShape
 
 __all__ = ["StatePool"]
 
@@ -29,14 +30,22 @@ class StatePool:
         num_slots: int,
         *,
         codec: SnapshotCodec,
+        compute: Mapping[int, Layer],
         kv: KVPool,
         device: torch.device,
     ) -> None:
+        """`compute` holds the layers themselves, for codecs that rebuild states from a layer's last inputs."""
+
         def rows(shape: tuple[int, ...] | None, dtype: torch.dtype) -> Tensor | None:
             return None if shape is None else torch.zeros(num_slots, *shape, dtype=dtype, device=device)
 
         self._conv = {layer: rows(s.conv, s.conv_dtype) for layer, s in shapes.items()}
         self._recurrent = {layer: rows(s.recurrent, s.recurrent_dtype) for layer, s in shapes.items()}
+        windows = {layer: codec.num_inputs(layer, shape) for layer, shape in shapes.items()}
+        self._inputs = {
+            layer: rows((windows[layer], s.input_dim), s.input_dtype) for layer, s in shapes.items() if windows[layer]
+        }
+        self._compute = compute
         self._sizes = {layer: codec.num_bytes(layer, shape) for layer, shape in shapes.items()}
         self._offsets = dict(zip(self._sizes, itertools.accumulate(self._sizes.values(), initial=0), strict=False))
         self._in_place = {layer for layer, shape in shapes.items() if shape.is_written_in_place}
@@ -52,21 +61,56 @@ class StatePool:
         """Bytes of one snapshot."""
         return sum(self._sizes.values())
 
+    @property
+    def drops(self) -> bool:
+        """Whether snapshots leave something out."""
+        return any(self._codec.dropped(layer, self._state(layer, 0)) is not None for layer in self._offsets)
+
     def is_written_in_place(self, layer: int) -> bool:
         """See `StateShape.is_written_in_place`."""
         return layer in self._in_place
 
     def clear(self, slot: int) -> None:
         """The state before the first token."""
-        for each in (*self._conv.values(), *self._recurrent.values()):
+        for each in (*self._conv.values(), *self._recurrent.values(), *self._inputs.values()):
             if each is not None:
                 each[slot].zero_()
 
-    def load(self, slot: int, runs: Runs) -> None:
-        """Copy a snapshot into a slot."""
-        for layer, offset in self._offsets.items():
-            data = self._kv.read_bytes(runs, offset, self._sizes[layer])
-            self._codec.decode(layer, data, self._state(layer, slot))
+    def load(self, slot: int, runs: Runs, *, num_tokens: int) -> None:
+        """Copy a snapshot that was taken behind `num_tokens` tokens into a slot."""
+        for layer in self._offsets:
+            self._load_layer(layer, slot, runs, num_tokens)
+
+    def load_cold(self, slot: int, runs: Runs, *, num_tokens: int) -> None:
+        """The same for a warm-up over the last tokens: what the snapshot does not hold starts from zero with them.
+
+        Heads of which something was dropped are zero as a whole: in a delta rule key channels read one another, and a
+        channel that already holds a token would keep the others from learning it. The convolution starts from zero;
+        what it last read lies before the warm-up and is in no snapshot.
+        """
+        self.load(slot, runs, num_tokens=num_tokens)
+        for layer in self._offsets:
+            state = self._state(layer, slot)
+            dropped = self._codec.dropped(layer, state)
+            if dropped is not None and state.recurrent is not None:
+                state.recurrent[dropped.flatten(1).any(dim=1)] = 0
+            if state.conv is not None:
+                state.conv.zero_()
+
+    def settle(self, layer: int, slot: int, runs: Runs, *, num_tokens: int) -> None:
+        """End a warm-up: only what the snapshot does not hold keeps what it learned, the rest is loaded again."""
+        state = self._state(layer, slot)
+        dropped = self._codec.dropped(layer, state)
+        learned = state.recurrent.clone() if state.recurrent is not None else None
+        self._load_layer(layer, slot, runs, num_tokens)
+        if dropped is not None and learned is not None and state.recurrent is not None:
+            state.recurrent.copy_(torch.where(dropped, learned, state.recurrent))
+
+    def note_inputs(self, layer: int, slots: Sequence[int], hidden: Tensor) -> None:
+        """Remember what a layer was just given, `[slots, tokens, dim]`, where the codec asks for it."""
+        rows = self._inputs.get(layer)
+        if rows is not None:
+            rows[slots] = torch.cat([rows[slots], hidden], dim=1)[:, -rows.shape[1] :]
 
     def save(self, slot: int, runs: Runs) -> None:
         """Copy a slot into a snapshot."""
@@ -82,6 +126,25 @@ class StatePool:
 
     def _state(self, layer: int, slot: int) -> LayerState:
         conv, recurrent = self.rows(layer)
+        inputs = self._inputs.get(layer)
         return LayerState(
-            conv=None if conv is None else conv[slot], recurrent=None if recurrent is None else recurrent[slot]
+            conv=None if conv is None else conv[slot],
+            recurrent=None if recurrent is None else recurrent[slot],
+            inputs=None if inputs is None else inputs[slot],
         )
+
+    def _load_layer(self, layer: int, slot: int, runs: Runs, num_tokens: int) -> None:
+        data = self._kv.read_bytes(runs, self._offsets[layer], self._sizes[layer])
+        self._codec.decode(layer, data, self._state(layer, slot), self._rebuild(layer, num_tokens))
+
+    def _rebuild(self, layer: int, num_tokens: int) -> Rebuild:
+        """Runs the layer over the last inputs, as many as there are tokens."""
+
+        def rebuild(inputs: Tensor) -> Tensor:
+            conv, recurrent = (None if rows is None else torch.zeros_like(rows[:1]) for rows in self.rows(layer))
+            state = LinearState(conv=conv, recurrent=recurrent)
+            self._compute[layer](inputs[-num_tokens:].unsqueeze(0), state)
+            assert state.recurrent is not None, "a layer without a recurrent state"
+            return state.recurrent[0]
+
+        return rebuild

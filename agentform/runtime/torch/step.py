@@ -21,7 +21,8 @@ from torch import Tensor
 from agentform.runtime.cache.runs import count, cut, join, positions
 from agentform.runtime.torch.attention import Span, attend
 from agentform.runtime.torch.kv_pool import KVPool
-from agentform.runtime.torch.linear_step import Layer, LinearStep
+from agentform.runtime.torch.linear_state import Layer
+from agentform.runtime.torch.linear_step import LinearStep
 from agentform.runtime.torch.segment import Segment
 from agentform.runtime.torch.state_pool import StatePool
 

@@ -1,0 +1,185 @@
+"""Kernels of the snapshot codec on a GPU: bandwidth against a plain copy, and a restore against the prefill it saves.
+
+Sizes are those of Qwen3-Next: 36 recurrent layers of 32 heads of 128 x 128. Needs a CUDA device.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from rich.table import Table
+from torch import Tensor
+
+from agentform.kernels import gated_delta, state_pack
+from benchmarks.harness import Context
+
+__all__ = ["measure_pack", "measure_replay", "measure_restore", "run"]
+
+_LAYERS, _HEADS, _DIM = 36, 32, 128
+_KEPT = (1.0, 0.7, 0.4)
+_PROMPT_TOKENS = 4096
+_ROUNDS = 20
+
+
+def run(context: Context) -> None:
+    """Measure, print and write; without a GPU it says so."""
+    if not torch.cuda.is_available():
+        context.console.print("no CUDA device: the kernels' bandwidth is not measured here")
+        return
+    device, rounds = torch.device("cuda"), 5 if context.quick else _ROUNDS
+    figures: dict[str, Any] = {
+        "device": torch.cuda.get_device_name(),
+        "pack": [
+            measure_pack(device, heads=heads, kept=kept, value_first=value_first, rounds=rounds)
+            for heads in (_HEADS, _HEADS * _LAYERS)
+            for kept in _KEPT
+            for value_first in (False, True)
+        ],
+        "restore": measure_restore(device, tokens=_PROMPT_TOKENS, rounds=rounds),
+        "replay": measure_replay(device, tokens=32, rounds=rounds),
+    }
+    context.console.print(_table(figures["pack"]))
+    context.console.print(figures["restore"], figures["replay"])
+    context.write(figures)
+
+
+def measure_pack(
+    device: torch.device, *, heads: int, kept: float, value_first: bool, rounds: int, dim: int = _DIM
+) -> dict[str, Any]:
+    """Bytes per second of `pack` and `unpack`, and the same over those of a copy of the state, medians of A B A B."""
+    state = torch.randn(heads, dim, dim, device=device)
+    state = state.mT if value_first else state
+    rows = torch.randperm(heads * dim, device=device)[: int(heads * dim * kept)].sort().values
+    places = torch.full((heads * dim,), -1, dtype=torch.int32, device=device)
+    places[rows] = torch.arange(len(rows), dtype=torch.int32, device=device)
+    values, scales = state_pack.pack(state, rows)
+    target = torch.empty_like(state)
+    small = values.numel() + scales.numel() * scales.itemsize
+    whole = state.numel() * state.itemsize
+    work: dict[str, tuple[Callable[[], Any], int]] = {
+        "copy": (lambda: target.copy_(state), 2 * whole),
+        "pack": (lambda: state_pack.pack(state, rows), len(rows) * dim * state.itemsize + small),
+        "unpack": (lambda: state_pack.unpack(values, scales, places, target), small + whole),
+    }
+    seconds = _alternate({name: call for name, (call, _) in work.items()}, device, rounds)
+    speed = {name: num / seconds[name] for name, (_, num) in work.items()}
+    return {
+        "heads": heads,
+        "kept": kept,
+        "value_first": value_first,
+        **{f"{name}_gb_per_s": rate / 1e9 for name, rate in speed.items()},
+        **{f"{name}_of_copy": speed[name] / speed["copy"] for name in ("pack", "unpack")},
+    }
+
+
+def measure_restore(
+    device: torch.device, *, tokens: int, rounds: int, layers: int = _LAYERS, heads: int = _HEADS, dim: int = _DIM
+) -> dict[str, Any]:
+    """A snapshot's unpacking against the prefill that it saves, of which only the recurrent layers are run.
+
+    The layers are those of transformers, which are slow without flash-linear-attention: `prefill_path` says which ran.
+    """
+    state = torch.randn(heads, dim, dim, device=device)
+    rows = torch.arange(heads * dim, dtype=torch.int32, device=device)
+    values, scales = state_pack.pack(state, rows)
+    layer = _layer(heads, dim).to(device, torch.bfloat16 if device.type == "cuda" else torch.float32)
+    hidden = torch.randn(1, tokens, layer.hidden_size, device=device, dtype=layer.out_proj.weight.dtype)
+
+    def restore() -> None:
+        for _ in range(layers):
+            state_pack.unpack(values, scales, rows, state)
+
+    def prefill() -> None:
+        with torch.inference_mode():
+            layer(hidden)
+
+    seconds = _alternate({"restore": restore, "prefill": prefill}, device, rounds)
+    prefill_s = seconds["prefill"] * layers
+    return {
+        "tokens": tokens,
+        "prefill_path": "flash-linear-attention" if find_spec("fla") else "transformers' reference",
+        "restore_s": seconds["restore"],
+        "prefill_of_recurrent_layers_s": prefill_s,
+        "share": seconds["restore"] / prefill_s,
+    }
+
+
+def measure_replay(
+    device: torch.device, *, tokens: int, rounds: int, heads: int = _HEADS, dim: int = _DIM
+) -> dict[str, Any]:
+    """Rebuilding a layer's heads from their last tokens against unpacking them."""
+    key = torch.nn.functional.normalize(torch.randn(tokens, heads // 2, dim, device=device), dim=-1)
+    value, beta = torch.randn(tokens, heads, dim, device=device), torch.rand(tokens, heads, device=device)
+    decay, every = -torch.rand(tokens, heads, 1, device=device), torch.arange(heads, dtype=torch.int32, device=device)
+    state = torch.zeros(heads, dim, dim, device=device)
+    rows = torch.arange(heads * dim, device=device)
+    values, scales = state_pack.pack(torch.randn_like(state), rows)
+    places = rows.int()
+    work: dict[str, Callable[[], Any]] = {
+        "replay": lambda: gated_delta.replay(key, value, decay, beta, every, state),
+        "unpack": lambda: state_pack.unpack(values, scales, places, state),
+    }
+    return {"tokens": tokens, **{f"{name}_s": each for name, each in _alternate(work, device, rounds).items()}}
+
+
+def _layer(heads: int, dim: int) -> Any:
+    from transformers import Qwen3NextConfig
+    from transformers.models.qwen3_next.modeling_qwen3_next import Qwen3NextGatedDeltaNet
+
+    config = Qwen3NextConfig(
+        hidden_size=heads * dim // 2,
+        num_hidden_layers=1,
+        layer_types=["linear_attention"],
+        linear_num_value_heads=heads,
+        linear_num_key_heads=heads // 2,
+        linear_key_head_dim=dim,
+        linear_value_head_dim=dim,
+    )
+    return Qwen3NextGatedDeltaNet(config, layer_idx=0).eval()
+
+
+def _alternate(work: dict[str, Callable[[], Any]], device: torch.device, rounds: int) -> dict[str, float]:
+    """Median seconds of each, taken in turns; the first round warms up."""
+    taken: dict[str, list[float]] = {name: [] for name in work}
+    for _ in range(rounds + 1):
+        for name, call in work.items():
+            taken[name].append(_seconds(call, device))
+    return {name: statistics.median(each[1:]) for name, each in taken.items()}
+
+
+def _seconds(call: Callable[[], Any], device: torch.device) -> float:
+    if device.type != "cuda":
+        started = time.perf_counter()
+        call()
+        return time.perf_counter() - started
+    _flush(device)
+    start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    call()
+    stop.record()
+    torch.cuda.synchronize(device)
+    return start.elapsed_time(stop) / 1e3
+
+
+def _flush(device: torch.device) -> Tensor:
+    """Empty the device's cache of what the last round left, so that reads come from memory."""
+    return torch.zeros(1 << 28, dtype=torch.uint8, device=device)
+
+
+def _table(rows: list[dict[str, Any]]) -> Table:
+    table = Table("heads", "kept", "key channels", "copy GB/s", "pack of copy", "unpack of copy")
+    for row in rows:
+        table.add_row(
+            f"{row['heads']:,}",
+            f"{row['kept']:.0%}",
+            "one apart" if row["value_first"] else "one row each",
+            f"{row['copy_gb_per_s']:,.0f}",
+            f"{row['pack_of_copy']:.0%}",
+            f"{row['unpack_of_copy']:.0%}",
+        )
+    return table
