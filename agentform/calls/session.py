@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from dataclasses import replace
 from typing import TypeVar
 
@@ -74,6 +74,15 @@ class Session:
         """Say that the conversation is back after the call of a tool with this name."""
         if self._conversation is not None:
             self.engine.expect_return(self._conversation, after=after)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Requests in this block are not the conversation's, so the cache does not take them for its next prompts."""
+        conversation, self._conversation = self._conversation, None
+        try:
+            yield
+        finally:
+            self._conversation = conversation
 
     def count_reasoning(self, num_tokens: int) -> None:
         """Say that so many of the turn's completion tokens were reasoning."""
