@@ -4,38 +4,47 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Table
+from rich.text import Text
 
 from agentform.errors import EngineError, InvalidInput
 from agentform.runtime.cache.entry_file import SUFFIX, read_entry, read_header
 from agentform.runtime.cache.statistics import CacheStatistics
 
-__all__ = ["inspect_folder", "show_statistics", "stats_of_folder"]
+__all__ = ["folder_view", "inspect_folder", "show_statistics", "stats_of_folder"]
 
 
 def stats_of_folder(folder: Path, console: Console) -> None:
+    """Print `folder_view`. Raises InvalidInput if it is no folder."""
+    console.print(folder_view(folder))
+
+
+def folder_view(folder: Path) -> Group:
     """Entries, tokens and bytes of a cache folder, by model. Raises InvalidInput if it is no folder."""
     entries, tokens, size, broken = Counter[str](), Counter[str](), Counter[str](), 0
     for place in _places(folder):
         try:
             header, _ = read_header(place)
+            num_bytes = place.stat().st_size
+        except FileNotFoundError:  # an engine removed it meanwhile
+            continue
         except (EngineError, OSError):
             broken += 1
             continue
         name = _short(header.guard)
         entries[name] += 1
         tokens[name] += header.num_tokens
-        size[name] += place.stat().st_size
+        size[name] += num_bytes
     table = Table("model", "entries", "tokens", "MB", title=str(folder))
     for name in sorted(entries):
         table.add_row(name, str(entries[name]), f"{tokens[name]:,}", f"{size[name] / 1e6:.1f}")
-    console.print(table)
-    if broken:
-        console.print(f"{broken} files are not whole; an engine removes them when it meets them")
+    notes = [Text(f"{broken} files are not whole; an engine removes them when it meets them")] if broken else []
+    return Group(table, *notes)
 
 
 def inspect_folder(folder: Path, console: Console) -> None:
@@ -70,12 +79,18 @@ def show_statistics(statistics: CacheStatistics, console: Console) -> None:
         tiers.add_row(name, f"{tier.tokens:,}", f"{tier.snapshots:,}", *sizes, *fetched)
     if statistics.tiers:
         console.print(tiers)
+    if statistics.misses:
+        console.print(f"not fully cached: {_listed(statistics.misses)}")
     table = Table("conversation", "requests", "reused", "run again", "misses")
     for name, each in statistics.conversations.items():
-        misses = ", ".join(f"{reason}: {num}" for reason, num in each.misses.items())
         reused = f"{each.hit_tokens:,} / {each.lookup_tokens:,}"
-        table.add_row(name, str(each.requests), reused, f"{each.replayed_tokens:,}", misses)
-    console.print(table)
+        table.add_row(Text(name), str(each.requests), reused, f"{each.replayed_tokens:,}", _listed(each.misses))
+    if statistics.conversations:
+        console.print(table)
+
+
+def _listed(misses: Mapping[str, int]) -> str:
+    return ", ".join(f"{reason}: {num:,}" for reason, num in misses.items())
 
 
 def _places(folder: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""The command line: `agentform demo | models | cache | plan | tune`."""
+"""The command line: `agentform serve | chat | fill | demo | models | cache | plan | tune`."""
 
 from __future__ import annotations
 
@@ -71,12 +71,41 @@ def fetch_model(name: Annotated[str, typer.Argument(help="A catalogue name or a 
     typer.echo(f"{name}: {resolve_model(name)}")
 
 
-@cache_app.command("stats")
-def cache_stats(folder: Annotated[Path, typer.Argument(help="The cache_dir of an engine.")]) -> None:
-    """Show how many conversations a cache folder holds, and how large they are."""
-    from agentform.cache_view import stats_of_folder
+_Source = Annotated[str, typer.Argument(help="The cache_dir of an engine, or the URL of a server's /metrics.")]
+_Every = Annotated[float, typer.Option("--every", min=0.05, help="Seconds between two looks.")]
 
-    stats_of_folder(folder, Console())
+
+@cache_app.command("stats")
+def cache_stats(
+    source: _Source,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Go on until interrupted; a server's hit rate over time.")
+    ] = False,
+    every: _Every = 1.0,
+) -> None:
+    """Show what a cache folder holds, or what the cache of a running server does.
+
+    A server that asks for a key gets the one in the variable AGENTFORM_API_KEY.
+    """
+    from agentform.cache_watch import stats
+
+    stats(source, Console(), watch=watch, every_s=every)
+
+
+@cache_app.command("plot")
+def cache_plot(
+    source: Annotated[
+        str, typer.Argument(help="A file that HitRateHistory.save wrote, or the URL of a server's /metrics.")
+    ],
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("hit_rate.html"),
+    seconds: Annotated[float, typer.Option(help="How long to watch a server.")] = 60.0,
+    every: _Every = 1.0,
+) -> None:
+    """Draw token hit rate over time, by conversation and miss reason, on a page that a browser shows."""
+    from agentform.cache_watch import plot
+
+    num = plot(source, out, seconds=seconds, every_s=every)
+    typer.echo(f"{out}: {num} samples")
 
 
 @cache_app.command("inspect")
@@ -149,3 +178,95 @@ def tune(
     from agentform.tuning_view import tune_model
 
     tune_model(Console(), model, data, keep=keep)
+
+
+@app.command()
+def serve(
+    model: Annotated[str, typer.Option(help="A catalogue name, a model folder or a hub id.")] = "smollm2-135m",
+    host: Annotated[str, typer.Option(help="Any other address than a loopback one needs an API key.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 takes a free one.")] = 8000,
+    api_key_file: Annotated[
+        Path | None, typer.Option(help="API keys, one a line. One may also be in the variable AGENTFORM_API_KEY.")
+    ] = None,
+    served_name: Annotated[str, typer.Option(help="Name of the model towards clients.")] = "",
+    cache_dir: Annotated[Path | None, typer.Option(help="Keep conversations here, over restarts.")] = None,
+    max_running: Annotated[int, typer.Option(help="Requests that are worked on at once.")] = 8,
+    max_queued: Annotated[int, typer.Option(help="Requests that wait; what comes on top gets 429.")] = 32,
+    max_body_bytes: Annotated[int, typer.Option(help="Size of a request; larger ones get 413.")] = 4 << 20,
+    deadline_s: Annotated[float, typer.Option(help="Seconds for a request, its wait included.")] = 600.0,
+    grace_s: Annotated[float, typer.Option(help="Seconds that running requests get when the server stops.")] = 30.0,
+    max_tokens: Annotated[int, typer.Option(help="Tokens of an answer that does not say how many.")] = 1024,
+    reasoning_tokens: Annotated[int, typer.Option(help="Free text before a call, at most.")] = 256,
+) -> None:
+    """Serve an OpenAI-compatible API: chat completions with tools and schemas, typed decisions."""
+    from agentform.serve.command import serve_model
+    from agentform.serve.settings import ServerSettings, read_api_keys
+
+    settings = ServerSettings(
+        host=host,
+        port=port,
+        api_keys=read_api_keys(api_key_file),
+        served_name=served_name,
+        max_running=max_running,
+        max_queued=max_queued,
+        max_body_bytes=max_body_bytes,
+        deadline_s=deadline_s,
+        grace_s=grace_s,
+        max_tokens=max_tokens,
+        reasoning_tokens=reasoning_tokens,
+    )
+    serve_model(Console(stderr=True), model, settings, cache_dir=cache_dir)
+
+
+@app.command()
+def fill(
+    schema: Annotated[str, typer.Argument(help="`module:attribute`, or a JSON Schema file.")],
+    text: Annotated[list[str], typer.Option(help="A text file, or - for stdin; may be given several times.")],
+    model: Annotated[str, typer.Option(help="A catalogue name, a model folder, a hub id or `module:attribute`.")] = (
+        "smollm2-135m"
+    ),
+    instructions: Annotated[str, typer.Option(help="What the model is told beside the schema's description.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, for other programs.")] = False,
+    cache_dir: Annotated[Path | None, typer.Option(help="Keep what was read here, over restarts.")] = None,
+) -> None:
+    """Fill a form from texts and show how each value was decided.
+
+    Exit status 3 says that a text could not be filled; the others are done all the same.
+    """
+    from agentform.fill_view import fill_texts
+    from agentform.plan import load_target
+
+    target = load_target(schema)
+    num_failed = fill_texts(
+        Console(), target, text, model=model, instructions=instructions, as_json=as_json, cache_dir=cache_dir
+    )
+    if num_failed:
+        raise typer.Exit(3)
+
+
+@app.command()
+def chat(
+    model: Annotated[str, typer.Option(help="A catalogue name, a model folder, a hub id or `module:attribute`.")] = (
+        "smollm2-135m"
+    ),
+    tools: Annotated[
+        list[str] | None,
+        typer.Option(help="`module:attribute`, or an MCP description file whose tools you play; several times."),
+    ] = None,
+    instructions: Annotated[str, typer.Option(help="The system message.")] = "",
+    conversation: Annotated[
+        str | None, typer.Option(help="Name of a conversation that is kept, and goes on where it ended.")
+    ] = None,
+    cache_dir: Annotated[Path | None, typer.Option(help="Keep what was read here, over restarts.")] = None,
+) -> None:
+    """Talk to an agent, and see how it comes to each of its calls."""
+    from agentform.chat.run import run_chat
+
+    run_chat(
+        Console(),
+        model=model,
+        tools=tools or (),
+        instructions=instructions,
+        conversation=conversation,
+        cache_dir=cache_dir,
+    )

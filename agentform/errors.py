@@ -10,6 +10,7 @@
     │   ├── InvalidToolName
     │   ├── DuplicateTool
     │   ├── UnknownTool
+    │   ├── ToolTimeout
     │   └── ToolFailed
     ├── GrammarError                a grammar that does not compile
     ├── EngineError                 the engine cannot serve a request
@@ -30,6 +31,10 @@
     │   ├── ArgumentsTruncated
     │   ├── CallRejected
     │   └── Abstained
+    ├── StoreError                  a conversation store that cannot be used
+    │   ├── StoreCorrupt
+    │   ├── StoreVersion
+    │   └── ConversationChanged
     └── InvalidInput                a file or value handed to the command line or SDK
 """
 
@@ -52,6 +57,7 @@ __all__ = [
     "CallError",
     "CallRejected",
     "ContextOverflow",
+    "ConversationChanged",
     "DeadlineExceeded",
     "DuplicateTool",
     "EngineClosed",
@@ -66,9 +72,13 @@ __all__ = [
     "Relaxation",
     "SchemaError",
     "ScriptMismatch",
+    "StoreCorrupt",
+    "StoreError",
+    "StoreVersion",
     "TokenizationChanged",
     "ToolError",
     "ToolFailed",
+    "ToolTimeout",
     "UnknownTool",
     "UnsupportedSchema",
     "UnsupportedSignature",
@@ -132,6 +142,15 @@ class DuplicateTool(ToolError):
 
 class UnknownTool(ToolError):
     """Raised when a tool is asked for by a name that the toolbox does not hold."""
+
+
+class ToolTimeout(ToolError):
+    """Raised when a tool did not end within its `timeout_s`."""
+
+    def __init__(self, name: str, timeout_s: float | None) -> None:
+        super().__init__(f"tool {name!r} did not end within {timeout_s} s")
+        self.name = name
+        self.timeout_s = timeout_s
 
 
 class ToolFailed(ToolError):
@@ -254,6 +273,22 @@ class Abstained(CallError):
     def __init__(self, reason: str, evidence: Sequence[Evidence]) -> None:
         super().__init__(reason)
         self.evidence = tuple(evidence)
+
+
+class StoreError(AgentformError):
+    """Raised when a conversation store cannot be opened, read or written."""
+
+
+class StoreCorrupt(StoreError):
+    """Raised when a file is no conversation store, or holds what agentform did not write."""
+
+
+class StoreVersion(StoreError):
+    """Raised when a store was written by a version of agentform with another layout."""
+
+
+class ConversationChanged(StoreError):
+    """Raised when a conversation was saved by someone else after it was loaded."""
 
 
 class InvalidInput(AgentformError):

@@ -9,19 +9,24 @@ from typing import Literal, TypeAlias
 __all__ = [
     "Alternative",
     "AnswerDelta",
+    "ArgumentChosen",
+    "ArgumentDelta",
     "CallReady",
     "ChoiceMade",
     "Event",
     "Evidence",
+    "HandedOff",
     "How",
     "JsonValue",
     "Message",
     "ReasoningDelta",
     "Role",
+    "RunFinished",
     "ToolCall",
     "ToolFinished",
     "ToolResult",
     "ToolStarted",
+    "TurnFinished",
     "Usage",
 ]
 
@@ -34,7 +39,13 @@ How = Literal["fixed", "scored", "generated", "joint", "repaired"]
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
-    """Tokens that one or more requests cost; `None` is unknown, never zero. Usages add up with `+`."""
+    """Tokens that one or more requests cost; `None` is unknown, never zero. Usages add up with `+`.
+
+    Examples:
+        >>> both = Usage(prompt_tokens=10, cached_tokens=8) + Usage(prompt_tokens=5, cached_tokens=None)
+        >>> both.prompt_tokens, both.cached_tokens
+        (15, None)
+    """
 
     prompt_tokens: int = 0
     """Tokens of the prompts as given."""
@@ -149,6 +160,33 @@ class ChoiceMade:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ArgumentChosen:
+    """An argument was chosen, not written; `evidence` holds its place, value and probability.
+
+    A repair may choose it again: the last one counts, and in the end what `CallReady` holds.
+    """
+
+    call_id: str
+    tool: str
+    """Name of the tool; empty for a form that is the run's answer."""
+    evidence: Evidence
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArgumentDelta:
+    """JSON text of a free argument as it is written."""
+
+    call_id: str
+    tool: str
+    """Name of the tool; empty for a form that is the run's answer."""
+    pointer: str
+    """JSON Pointer of the argument."""
+    text: str
+    attempt: int = 0
+    """Grows when the argument is written again; what an earlier attempt wrote is void then."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class CallReady:
     """A call is complete and satisfies its tool's true schema."""
 
@@ -177,4 +215,47 @@ class AnswerDelta:
     text: str
 
 
-Event: TypeAlias = ReasoningDelta | ChoiceMade | CallReady | ToolStarted | ToolFinished | AnswerDelta
+@dataclass(frozen=True, kw_only=True)
+class HandedOff:
+    """The conversation goes on under another agent."""
+
+    call: ToolCall
+    agent: str
+    """Name of the agent that takes over."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnFinished:
+    """The model has had its turn; the calls it made run next, if there are any."""
+
+    step: int
+    """Number of the turn in its run, from 0."""
+    usage: Usage
+    """Of this turn."""
+    total: Usage
+    """Of the run so far."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFinished:
+    """The last event of a run that ended with an answer."""
+
+    finish: str
+    """See `RunResult.finish`."""
+    usage: Usage
+    """Of the whole run, agents inside its tools included."""
+
+
+Event: TypeAlias = (
+    ReasoningDelta
+    | ChoiceMade
+    | ArgumentChosen
+    | ArgumentDelta
+    | CallReady
+    | ToolStarted
+    | ToolFinished
+    | HandedOff
+    | AnswerDelta
+    | TurnFinished
+    | RunFinished
+)

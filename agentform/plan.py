@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -16,6 +13,7 @@ from rich.text import Text
 from agentform.errors import InvalidInput
 from agentform.grammar.prepare import grammar_relaxations
 from agentform.messages import JsonValue
+from agentform.references import load_attribute
 from agentform.schema.form import Choice, Fixed, Free, Node, Record, Repeat, Subset, Union, leaves, pointer
 from agentform.schema.json_text import dumps
 from agentform.schema.lint import lint
@@ -52,27 +50,12 @@ def _from_file(file: Path, lenient: bool) -> Target:
 
 
 def _from_python(module: str, attribute: str, lenient: bool) -> Target:
-    found = _attribute(module, attribute)
+    found = load_attribute(module, attribute)
     if isinstance(found, Tool):
         return found.target
     if isinstance(found, type) or not callable(found):
         return load(found, lenient=lenient)
     return tool(found).target
-
-
-def _attribute(module: str, attribute: str) -> Any:
-    # As with `python -m`, modules of the working directory count.
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    try:
-        found: Any = importlib.import_module(module)
-        for name in attribute.split("."):
-            found = getattr(found, name)
-    except AttributeError as error:
-        raise InvalidInput(f"{module} has no attribute {attribute!r}") from error
-    except ImportError as error:
-        raise InvalidInput(f"cannot import {module!r}: {error}") from error
-    return found
 
 
 def show_plan(console: Console, target: Target) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Generic, cast, overload
+from inspect import Parameter
+from types import UnionType
+from typing import Annotated, Any, Generic, Union, cast, get_args, get_origin, overload
 
 import anyio.to_thread
 from typing_extensions import ParamSpec, TypeVar
@@ -22,12 +24,17 @@ from agentform.errors import (
     UnknownTool,
     UnsupportedSchema,
     UnsupportedSignature,
+    Violation,
 )
 from agentform.messages import JsonValue
+from agentform.run_context import RunContext
 from agentform.schema.docstring import documentation
+from agentform.schema.json_text import plain
 from agentform.schema.load import Target, load
 from agentform.schema.openapi import Operation, OperationRequest, operations
-from agentform.schema.signature import bind_arguments, load_signature, parameters_of, underlying
+from agentform.schema.signature import annotation_of, bind_arguments, load_signature, parameters_of, underlying
+from agentform.schema.validate import Validator
+from agentform.tool_policy import OnToolError, ToolPolicy
 
 __all__ = ["Tool", "Toolbox", "tool"]
 
@@ -48,25 +55,70 @@ class Tool(Generic[P, R]):
     description: str
     target: Target
     fn: Callable[P, R]
+    policy: ToolPolicy = field(default_factory=ToolPolicy)
+    context_parameter: str | None = None
+    """The parameter that takes the `RunContext`, if there is one."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise InvalidToolName(f"{self.name!r} cannot name a tool: 1 to 64 letters, digits, '_', '-' and '.' can")
 
+    @classmethod
+    def from_schema(
+        cls,
+        schema: Any,
+        *,
+        name: str,
+        description: str = "",
+        call: Callable[[Mapping[str, JsonValue]], Any] | None = None,
+        lenient: bool = False,
+    ) -> Tool[..., Any]:
+        """A tool whose arguments are a pydantic model, another type that stands for an object, or a JSON Schema.
+
+        `call(arguments)`, plain or async, runs the tool with the JSON arguments as they are; without it, running the
+        tool raises `ToolError`. The description is by default the schema's own. `lenient` is as in `load`. Raises
+        `UnsupportedSchema` and `InvalidToolName`.
+        """
+        try:
+            target = load(schema, name=name, lenient=lenient)
+        except UnsupportedSchema as error:
+            raise UnsupportedSchema(f"tool {name!r}: {error.reason}", pointer=error.pointer) from error
+        if isinstance(target.form.schema, bool) or target.form.schema.get("type", "object") != "object":
+            raise UnsupportedSchema(f"tool {name!r}: its arguments are not an object")
+        description = description or target.description
+        target = replace(target, description=description, validator=_Unconverted(target.validator))
+        return Tool(name=name, description=description, target=target, fn=_Remote(name, call))
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.fn(*args, **kwargs)
 
-    async def run(self, arguments: Mapping[str, JsonValue]) -> Any:
+    async def run(self, arguments: Mapping[str, JsonValue], *, context: RunContext[Any] | None = None) -> Any:
         """What the function returns for JSON arguments; it gets them converted to the types that it declares.
 
-        A plain function runs in a worker thread; on cancellation the caller goes on and the thread is left to
-        end by itself. Raises `CallRejected` when the schema refuses the arguments, and whatever the function
-        raises, as it is.
+        An attempt that is too slow or fails is handled as `policy` says; `context` goes to the function if it has a
+        parameter for it. An async function is cancelled where it waits. A plain function runs in a worker thread; on
+        cancellation the caller goes on and the thread is left to end by itself, its outcome dropped.
+
+        Raises `CallRejected` when the schema refuses the arguments, `ToolError` when the function needs a context and
+        gets none, `ToolTimeout`, and whatever the function raises, as it is.
         """
+        parameters = inspect.signature(self.fn).parameters
+        if context is None and self.context_parameter and parameters[self.context_parameter].default is Parameter.empty:
+            raise ToolError(f"{self.name!r} needs a RunContext: run it by an agent, or give it one")
         violations = self.target.validator.check(arguments)
         if violations:
             raise CallRejected(self.name, [Attempt(arguments=arguments, violations=violations)])
-        given: Mapping[str, Any] = self.target.validator.build(arguments)
+
+        async def attempt(number: int) -> Any:
+            # Built anew for each attempt: a function may change what it is given.
+            given = dict(self.target.validator.build(arguments))
+            if self.context_parameter and context is not None:
+                given[self.context_parameter] = replace(context, attempt=number)
+            return await self._call(given)
+
+        return await self.policy.run(self.name, attempt)
+
+    async def _call(self, given: Mapping[str, Any]) -> Any:
         args, kwargs = bind_arguments(inspect.signature(self.fn).parameters, given)
         if inspect.iscoroutinefunction(underlying(self.fn)):
             return await _awaited(self.fn(*args, **kwargs))  # pyright: ignore[reportCallIssue]
@@ -83,7 +135,15 @@ class Tool(Generic[P, R]):
 def tool(fn: Callable[P, R], /) -> Tool[P, R]: ...
 @overload
 def tool(
-    *, name: str | None = None, description: str | None = None, strict_docs: bool = False
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    strict_docs: bool = False,
+    timeout_s: float | None = None,
+    retries: int = 0,
+    backoff_s: float = 0.5,
+    retry_on: Sequence[type[Exception]] = (Exception,),
+    on_error: OnToolError | None = None,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(
     fn: Callable[..., Any] | None = None,
@@ -92,17 +152,29 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     strict_docs: bool = False,
+    timeout_s: float | None = None,
+    retries: int = 0,
+    backoff_s: float = 0.5,
+    retry_on: Sequence[type[Exception]] = (Exception,),
+    on_error: OnToolError | None = None,
 ) -> Any:
     """Make a tool of a function, as `@tool` or `@tool(name=...)`.
 
     Name and description come from the function unless given; the docstring may be in Google, NumPy or Sphinx
-    style. With `strict_docs`, every parameter must be described, and nothing else be described.
+    style. With `strict_docs`, every parameter must be described, and nothing else be described. A parameter that is
+    annotated with `RunContext` is given by the agent and is not in the schema.
 
-    Raises `UnsupportedSignature` and `InvalidToolName`.
+    An attempt of a call takes at most `timeout_s` seconds. One that fails with an error in `retry_on` is tried again
+    up to `retries` times, after `backoff_s` seconds and twice as long each further time. `on_error` says for this
+    tool what the agent's `on_tool_error` says for all.
+
+    Raises `UnsupportedSignature`, `InvalidToolName`, and `ValueError` for negative limits.
     """
-    if fn is None:
-        return partial(_make, name=name, description=description, strict_docs=strict_docs)
-    return _make(fn, name=name, description=description, strict_docs=strict_docs)
+    policy = ToolPolicy(
+        timeout_s=timeout_s, retries=retries, backoff_s=backoff_s, retry_on=tuple(retry_on), on_error=on_error
+    )
+    make = partial(_make, name=name, description=description, strict_docs=strict_docs, policy=policy)
+    return make if fn is None else make(fn)
 
 
 class Toolbox(Mapping[str, Tool[..., Any]]):
@@ -134,12 +206,12 @@ class Toolbox(Mapping[str, Tool[..., Any]]):
         `InvalidToolName` and `DuplicateTool`.
         """
         return cls(
-            _remote(
-                str(said.get("name", "")),
-                str(said.get("description") or said.get("title") or ""),
+            Tool.from_schema(
                 said.get("inputSchema", {"type": "object"}),
-                None if call is None else partial(call, str(said.get("name", ""))),
-                lenient,
+                name=str(said.get("name", "")),
+                description=str(said.get("description") or said.get("title") or ""),
+                call=None if call is None else partial(call, str(said.get("name", ""))),
+                lenient=lenient,
             )
             for said in tools
         )
@@ -159,12 +231,12 @@ class Toolbox(Mapping[str, Tool[..., Any]]):
         `DuplicateTool`.
         """
         return cls(
-            _remote(
-                found.name,
-                found.description,
+            Tool.from_schema(
                 found.schema,
-                None if call is None else partial(_send, call, found),
-                lenient,
+                name=found.name,
+                description=found.description,
+                call=None if call is None else partial(_send, call, found),
+                lenient=lenient,
             )
             for found in operations(document, lenient=lenient)
         )
@@ -203,21 +275,18 @@ class _Remote:
         return self._call(arguments)
 
 
-def _remote(
-    name: str,
-    description: str,
-    schema: Mapping[str, Any],
-    call: Callable[[Mapping[str, JsonValue]], Any] | None,
-    lenient: bool,
-) -> Tool[..., Any]:
-    try:
-        target = load(dict(schema), name=name, lenient=lenient)
-    except UnsupportedSchema as error:
-        raise UnsupportedSchema(f"tool {name!r}: {error.reason}", pointer=error.pointer) from error
-    if isinstance(target.form.schema, bool) or target.form.schema.get("type", "object") != "object":
-        raise UnsupportedSchema(f"tool {name!r}: its arguments are not an object")
-    target = replace(target, description=description)
-    return Tool(name=name, description=description, target=target, fn=_Remote(name, call))
+@dataclass(frozen=True)
+class _Unconverted:
+    """Checks as another validator does and builds nothing: what runs gets the JSON value itself."""
+
+    validator: Validator
+
+    def check(self, value: JsonValue) -> tuple[Violation, ...]:
+        return self.validator.check(value)
+
+    def build(self, value: JsonValue) -> Any:
+        self.validator.build(value)
+        return plain(value)
 
 
 def _send(call: Callable[[OperationRequest], Any], operation: Operation, arguments: Mapping[str, JsonValue]) -> Any:
@@ -228,14 +297,35 @@ def _as_tool(item: Callable[..., Any]) -> Tool[..., Any]:
     return cast("Tool[..., Any]", item) if isinstance(item, Tool) else tool(item)
 
 
-def _make(fn: Callable[..., Any], *, name: str | None, description: str | None, strict_docs: bool) -> Tool[..., Any]:
+def _make(
+    fn: Callable[..., Any], *, name: str | None, description: str | None, strict_docs: bool, policy: ToolPolicy
+) -> Tool[..., Any]:
     name = _name_of(fn) if name is None else name
     said, parameters = documentation(fn)
+    context = _context_parameter(name, fn)
+    given = {context} if context else set[str]()
     if strict_docs:
-        _compare_docs(name, set(parameters_of(fn)), {key for key, text in parameters.items() if text})
+        described = {key for key, text in parameters.items() if text}
+        _compare_docs(name, set(parameters_of(fn)) - given, described - given)
     said = said if description is None else description
-    target = load_signature(fn, name=name, description=said, descriptions=parameters)
-    return Tool(name=name, description=said, target=target, fn=fn)
+    target = load_signature(fn, name=name, description=said, descriptions=parameters, without=given)
+    return Tool(name=name, description=said, target=target, fn=fn, policy=policy, context_parameter=context)
+
+
+def _context_parameter(name: str, fn: Callable[..., Any]) -> str | None:
+    found = [key for key in parameters_of(fn) if _is_context(annotation_of(fn, key))]
+    if len(found) > 1:
+        raise UnsupportedSignature(f"{name}: {' and '.join(found)} are both a RunContext; one is enough")
+    return found[0] if found else None
+
+
+def _is_context(annotation: Any) -> bool:
+    """Whether it is a RunContext, plain or of something, described, or optional."""
+    if get_origin(annotation) is Annotated:
+        return _is_context(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        return any(map(_is_context, get_args(annotation)))
+    return RunContext in (annotation, get_origin(annotation))
 
 
 def _name_of(fn: Callable[..., Any]) -> str:

@@ -11,6 +11,7 @@ import pytest
 import agentform
 
 PACKAGE = Path(agentform.__file__).parent
+INTEGRATIONS = sorted((PACKAGE.parent / "integrations").glob("*/src/**/*.py"))
 
 # By layer, the agentform modules that it may import; a name covers what lies below it.
 ALLOWED: dict[str, tuple[str, ...]] = {
@@ -19,22 +20,41 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "schema": ("schema", "errors", "messages"),
     "grammar": ("grammar", "errors", "messages"),
     "kernels": ("kernels", "errors"),
-    "tools": ("schema", "errors", "messages"),
+    "run_context": ("messages",),
+    "tool_policy": ("errors",),
+    "tools": ("schema", "errors", "messages", "run_context", "tool_policy"),
     "runtime": ("runtime", "grammar", "kernels", "errors", "messages"),
     "calls": ("calls", "schema", "grammar.spec", "runtime.engine", "errors", "messages"),
-    "agent": ("agent", "calls", "tools", "messages", "errors", "runtime.engine", "schema.json_text"),
-    "agent.testing": ("messages", "runtime.byte_tokenizer", "runtime.script", "runtime.scripted"),
+    "agent": (
+        "agent",
+        "calls",
+        "tools",
+        "tool_policy",
+        "run_context",
+        "messages",
+        "errors",
+        "runtime.engine",
+        "schema.json_text",
+        "schema.load",
+    ),
+    "agent.testing": ("messages", "runtime.byte_tokenizer", "runtime.engine", "runtime.script", "runtime.scripted"),
 }
 # Users' side of the package: it may use whatever it is made of.
 OPEN = (
     "",
     "__main__",
     "cache_view",
+    "cache_watch",
+    "chat",
     "cli",
     "demo",
+    "fill_view",
     "horizon_view",
     "plan",
+    "references",
+    "serve",
     "telemetry",
+    "testing",
     "tuning_view",
     "working_set_view",
 )
@@ -123,3 +143,13 @@ def test_a_good_import_is_no_violation():
     assert violations("errors", "if TYPE_CHECKING:\n    from agentform.messages import Evidence") == []
     assert violations("calls.fill", "import json\nfrom agentform.runtime.engine import Engine") == []
     assert violations("cli", "from agentform.runtime.torch.engine import TorchEngine") == []
+
+
+@pytest.mark.parametrize("path", INTEGRATIONS, ids=lambda path: "/".join(path.parts[-2:]))
+def test_an_integration_imports_only_what_is_public(path):
+    names = [name for name, _ in imports(path.read_text(encoding="utf-8"))]
+    assert [name for name in names if name.split(".")[0] not in ("", "errors", "testing", *agentform.__all__)] == []
+
+
+def test_integrations_are_read():
+    assert INTEGRATIONS

@@ -9,45 +9,62 @@ import json
 import re
 import subprocess
 import sys
+import typing
 from pathlib import Path
 
 import pytest
 
 import agentform
-from agentform import errors
-from agentform.agent import testing
+from agentform import errors, testing
+from agentform.agent import testing as agent_testing
 
 PUBLIC = [
     "Agent",
     "AgentRun",
     "AgentformError",
+    "Allow",
     "AnswerDelta",
+    "ArgumentChosen",
+    "ArgumentDelta",
     "CallReady",
     "ChoiceMade",
     "Conversation",
+    "ConversationStore",
     "Decision",
     "Decisions",
+    "Deny",
     "DependsOn",
+    "Engine",
     "Event",
     "Evidence",
     "Filled",
+    "HandedOff",
     "Limits",
     "Message",
     "OneOf",
     "PriorStore",
     "Reasoning",
     "ReasoningDelta",
+    "Responder",
+    "Response",
+    "RunContext",
+    "RunFinished",
     "RunResult",
+    "SQLiteStore",
+    "Sampling",
     "Score",
     "Scoring",
     "SnapshotPolicy",
+    "Streaming",
     "Tool",
     "ToolCall",
     "ToolFinished",
     "ToolResult",
     "ToolStarted",
     "Toolbox",
+    "TurnFinished",
     "Usage",
+    "UseTool",
     "YesNo",
     "decide",
     "errors",
@@ -56,7 +73,18 @@ PUBLIC = [
     "load_engine",
     "tool",
 ]
-TESTING = ["ByteTokenizer", "Call", "Fail", "Fill", "Say", "ScriptedEngine", "scripted_call"]
+TESTING = [
+    "ByteTokenizer",
+    "Call",
+    "Fail",
+    "Fill",
+    "Say",
+    "ScriptedEngine",
+    "assert_calls",
+    "assert_script_done",
+    "prompts",
+    "scripted_call",
+]
 HEAVY = ("torch", "transformers", "tokenizers", "jsonschema", "numpy", "llguidance", "jinja2")
 
 FRESH = f"""
@@ -83,18 +111,19 @@ def sources() -> list[Path]:
 
 def test_the_public_names_are_these():
     assert agentform.__all__ == PUBLIC
-    assert testing.__all__ == TESTING
+    assert testing.__all__ == agent_testing.__all__ == TESTING
 
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [("agentform", name) for name in PUBLIC] + [("agentform.agent.testing", name) for name in TESTING],
+    [("agentform", name) for name in PUBLIC] + [("agentform.testing", name) for name in TESTING],
 )
 def test_a_public_name_can_be_imported_and_says_what_it_is(module, name):
     value = getattr(importlib.import_module(module), name)
     if name == "Event":  # a union of classes cannot carry a docstring of its own
         assert all(inspect.getdoc(kind) for kind in value.__args__)
         return
+    value = typing.get_origin(value) or value
     doc = vars(value).get("__doc__") if inspect.isclass(value) else inspect.getdoc(value)
     assert doc
     assert not doc.startswith(f"{name}("), "the docstring is the one that a dataclass gives itself"

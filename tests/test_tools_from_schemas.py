@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import anyio
 import pytest
+from pydantic import BaseModel, model_validator
 
 from agentform.agent.loop import Agent
 from agentform.agent.testing import Call, Say, ScriptedEngine
 from agentform.errors import CallRejected, DuplicateTool, InvalidToolName, ToolError, UnsupportedSchema
 from agentform.schema.form import Choice, Record
 from agentform.schema.openapi import OperationRequest
-from agentform.tools import Toolbox
+from agentform.tools import Tool, Toolbox
 
 SEARCH = {
     "name": "search-files",
@@ -227,3 +230,36 @@ def test_an_agent_calls_what_a_server_describes():
     result = Agent(ScriptedEngine(script), tools=box).run_sync("Where is it?")
     assert [call.arguments for call in result.calls] == [{"dir-name": "/a", "kind": "folder"}]
     assert "search-files: folder" in [message.content for message in result.messages]
+
+
+class Person(BaseModel):
+    """Somebody."""
+
+    name: str
+    born: date
+    friends: list[Person] = []
+
+    @model_validator(mode="after")
+    def _is_named(self) -> Person:
+        if not self.name:
+            raise ValueError("nobody is called nothing")
+        return self
+
+
+def test_a_tool_of_a_pydantic_model_validates_by_it_and_runs_with_plain_json():
+    seen = []
+    tool = Tool.from_schema(Person, name="greet", call=lambda arguments: seen.append(arguments))
+    assert tool.description == "Somebody."
+    arguments = {"name": "Ada", "born": "1815-12-10", "friends": [{"name": "Bob", "born": "1800-01-01"}]}
+    run(tool, arguments)
+    assert seen == [arguments]
+    with pytest.raises(CallRejected, match="nobody is called nothing"):
+        run(tool, arguments | {"name": ""})
+    assert "$defs" in tool.definition()["function"]["parameters"]  # the recursion is not cut off
+
+
+def test_a_tool_of_a_schema_needs_an_object_and_a_call_to_run():
+    with pytest.raises(UnsupportedSchema, match="'pick': its arguments are not an object"):
+        Tool.from_schema({"type": "array"}, name="pick")
+    with pytest.raises(ToolError, match="cannot be run"):
+        run(Tool.from_schema({"type": "object"}, name="pick"), {})

@@ -25,6 +25,10 @@ class Conversation:
     messages: list[Message] = field(default_factory=list[Message])
     token_ids: tuple[int, ...] = ()
     """What the engine saw of it so far; keeps the prefix stable where text and tokens differ."""
+    model: str = ""
+    """Digest of the model whose tokens `token_ids` are; they mean nothing to another one."""
+    version: int = 0
+    """Times that a store has saved it; tells whether someone else has saved it meanwhile."""
     running: bool = False
 
     def add(self, prompt: str | Sequence[Message]) -> None:
@@ -39,6 +43,15 @@ class Conversation:
         self.messages += new
         if self.messages[-1].role not in ("user", "tool"):
             raise InvalidInput(f"the last message must be the user's or a tool's, not the {self.messages[-1].role}'s")
+
+    def past(self, model: str) -> tuple[int, ...]:
+        """`token_ids`, if they are of the model with this digest."""
+        return self.token_ids if self.model == model else ()
+
+    def extend(self, message: Message, *, token_ids: tuple[int, ...], model: str) -> None:
+        """Append a turn of the model's."""
+        self.messages.append(message)
+        self.token_ids, self.model = token_ids, model
 
     def roll_back(self, num_messages: int) -> None:
         """Undo an unfinished run that began after `num_messages`, as far as nothing has happened in the world.

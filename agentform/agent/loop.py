@@ -1,96 +1,56 @@
-"""The agent loop: turns until the model answers, tools in between."""
+"""The agent: a model with instructions and tools, and the ways to run it."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any, Literal, cast
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Generic, TypeAlias, TypedDict, Unpack, cast
 
-import anyio
-from anyio.streams.memory import MemoryObjectReceiveStream
-
+from agentform.agent.agent_tool import agent_tool
+from agentform.agent.approval import Approve
 from agentform.agent.conversation import Conversation
+from agentform.agent.handoff import handoff_tools
+from agentform.agent.observer import Observer
+from agentform.agent.result import OutputT, RunFinish, RunResult
+from agentform.agent.run import Run, RunSettings
+from agentform.agent.store import ConversationStore
+from agentform.agent.streaming import Streaming, StreamingSync, streaming, streaming_sync
 from agentform.calls.blocking import run_blocking
 from agentform.calls.caller import Caller
 from agentform.calls.choose import Scoring
 from agentform.calls.limits import Limits
 from agentform.calls.prior import PriorStore
-from agentform.calls.session import Session
 from agentform.calls.thinking import Emit, Reasoning
-from agentform.errors import DeadlineExceeded, InvalidInput, ToolFailed
-from agentform.messages import CallReady, Event, Message, ToolCall, ToolFinished, ToolResult, ToolStarted, Usage
+from agentform.errors import InvalidInput
+from agentform.messages import Event, Message
 from agentform.runtime.engine import Engine
-from agentform.schema.json_text import dumps, to_jsonable
-from agentform.tools import Toolbox
+from agentform.schema.load import Target, load
+from agentform.tool_policy import OnToolError
+from agentform.tools import Tool, Toolbox
 
-__all__ = ["Agent", "AgentRun", "OnToolError", "RunResult"]
+__all__ = ["Agent", "AgentRun", "OnToolError", "RunFinish", "RunOptions", "RunResult"]
 
-RunFinish = Literal["answer", "length", "steps", "repetition"]
-OnToolError = Literal["feed_back", "raise"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunResult:
-    """What a run came to."""
-
-    output: str
-    """The answer."""
-    finish: RunFinish
-    """`answer`; `length` when the answer was cut off at its limit; `steps` or `repetition` when the model had to
-    answer because the step limit was reached or it asked for the same call again."""
-    calls: tuple[ToolCall, ...]
-    messages: tuple[Message, ...]
-    """The whole conversation, this run's messages included."""
-    usage: Usage
-    conversation: Conversation
+AgentRun: TypeAlias = Streaming[RunResult[OutputT]]
+"""A run in progress: iterate over its events, then read `result`."""
 
 
-@dataclass(kw_only=True)
-class _Outcome:
-    """How a run ended, if it did."""
+class RunOptions(TypedDict, total=False):
+    """What may be said for one run; the same for `run`, `run_sync`, `stream` and `stream_sync`."""
 
-    result: RunResult | None = None
-    failure: Exception | None = None
-
-    def raise_failure(self) -> None:
-        """Raise what ended the run, once: its reader may have handled it."""
-        failure, self.failure = self.failure, None
-        if failure is not None:
-            raise failure
-
-
-class AgentRun:
-    """A run in progress: iterate over its events, then read `result`."""
-
-    def __init__(self, events: MemoryObjectReceiveStream[Event], outcome: _Outcome) -> None:
-        self._events = events
-        self._outcome = outcome
-
-    def __aiter__(self) -> AgentRun:
-        return self
-
-    async def __anext__(self) -> Event:
-        try:
-            return await self._events.receive()
-        except anyio.EndOfStream:
-            self._outcome.raise_failure()
-        raise StopAsyncIteration
-
-    @property
-    def result(self) -> RunResult:
-        """The result, once the events have ended.
-
-        Raises:
-            InvalidInput: the run is not over.
-        """
-        if self._outcome.result is None:
-            raise InvalidInput("the run is not over: iterate over its events to the end first")
-        return self._outcome.result
+    conversation: Conversation | str | None
+    """The conversation to go on with; text is its id in the agent's store, where a new one is made if there is none."""
+    limits: Limits | None
+    """Instead of the agent's."""
+    context: Any
+    """Whatever tools with a `RunContext` parameter shall get as its `context`."""
+    approve: Approve | None
+    """Instead of the agent's."""
 
 
-class Agent:
+class Agent(Generic[OutputT]):
     """Reasons in free text, chooses its calls, runs its tools, until it answers.
 
     An agent holds no conversation and may serve many at once.
@@ -102,176 +62,160 @@ class Agent:
         *,
         tools: Iterable[Callable[..., Any]] = (),
         instructions: str = "",
+        output_type: type[OutputT] | Target | Mapping[str, Any] | None = None,
+        name: str = "agent",
+        description: str = "",
+        handoffs: Iterable[Agent[Any]] = (),
         limits: Limits | None = None,
         scoring: Scoring | None = None,
         reasoning: Reasoning | None = None,
         priors: PriorStore | None = None,
         on_tool_error: OnToolError = "feed_back",
+        approve: Approve | None = None,
+        store: ConversationStore | None = None,
+        observers: Iterable[Observer] = (),
     ) -> None:
+        """Make an agent.
+
+        Args:
+            engine: Serves the model.
+            tools: Functions, made into tools if they are not yet.
+            instructions: What stands in the system message.
+            output_type: A type, or a JSON Schema: the answer is filled like a form and is `RunResult.output`. With
+                handoffs, the form of the agent that was asked counts.
+            name: For observers, handoffs and errors.
+            description: What other agents are told of this one, when they may hand over to it.
+            handoffs: Agents that may take over the conversation; see `hand_off_to` for agents that name each other.
+            limits: Bounds on each run.
+            scoring: How options are scored; by default as tuned for the model.
+            reasoning: How the model thinks before it acts.
+            priors: Where label priors are kept.
+            on_tool_error: What happens when a tool fails; `tool(on_error=…)` says otherwise for one tool.
+            approve: Asked before each call; see `agentform.agent.approval`.
+            store: Where conversations are kept between runs.
+            observers: Told of runs, turns and tools; see `agentform.agent.observer`.
+
+        Raises:
+            ToolError, SchemaError: a tool, a handoff or `output_type` cannot be used.
+        """
         self.engine = engine
+        self.name = name
+        self.description = description
         self.tools = tools if isinstance(tools, Toolbox) else Toolbox(tools)
         self.limits = limits or Limits()
         self.on_tool_error: OnToolError = on_tool_error
-        self._caller = Caller(
+        self.form = _form(output_type)
+        self.settings = RunSettings(limits=self.limits, approve=approve, observers=tuple(observers), store=store)
+        self._handoffs: dict[str, Agent[Any]] = {}
+        described = (instructions, self.form.description if self.form else "")
+        self.caller = Caller(
             engine=engine,
             targets={name: tool.target for name, tool in self.tools.items()},
-            instructions=instructions,
+            instructions="\n".join(part for part in described if part),
             scoring=scoring or Scoring.of(engine),
             reasoning=reasoning or Reasoning(),
             priors=priors or PriorStore(),
         )
+        """Makes the agent's turns."""
+        self.hand_off_to(*handoffs)
 
-    async def run(
-        self,
-        prompt: str | Sequence[Message],
-        *,
-        conversation: Conversation | None = None,
-        limits: Limits | None = None,
-    ) -> RunResult:
-        """Run to the end.
+    @property
+    def handoffs(self) -> Mapping[str, Agent[Any]]:
+        """Agents that may take over, by the name under which the model sees the handoff: ``transfer_to_<agent>``."""
+        return MappingProxyType(self._handoffs)
+
+    def hand_off_to(self, *agents: Agent[Any]) -> None:
+        """Let the conversation go over to these agents too: ``billing.hand_off_to(support)``.
+
+        Raises:
+            DuplicateTool: two agents share a name, or a tool is named like a handoff.
+            InvalidToolName: an agent's name cannot be part of a tool's.
+        """
+        made = handoff_tools({**self.tools, **self._handoffs}, agents)
+        targets = {name: handoff.target for name, (handoff, _) in made.items()}
+        self._handoffs |= {name: agent for name, (_, agent) in made.items()}
+        self.caller = replace(self.caller, targets={**self.caller.targets, **targets})
+
+    def as_tool(
+        self, name: str | None = None, description: str | None = None, *, limits: Limits | None = None
+    ) -> Tool[..., Any]:
+        """The agent as a tool of another one, which asks it one question per call, in a conversation of its own.
+
+        What it uses is added to the usage of the run that calls it; cancellation, deadline and context pass down, and
+        so do observers and `approve` if it has none of its own.
+
+        Raises:
+            InvalidToolName: `name`, by default the agent's, cannot name a tool.
+        """
+        return agent_tool(self, name or self.name, self.description if description is None else description, limits)
+
+    async def run(self, prompt: str | Sequence[Message], **options: Unpack[RunOptions]) -> RunResult[OutputT]:
+        """Run to the end; for the options see `RunOptions`.
 
         Raises:
             DeadlineExceeded: the run was not done by its deadline.
             ToolFailed: a tool raised and the policy is to raise.
-            CallRejected, ArgumentsTruncated, Abstained: a call could not be completed.
+            CallRejected, ArgumentsTruncated, Abstained: a call or the answer's form could not be completed.
+            InvalidInput: there is nothing to answer, the conversation is in use, or an approval cannot be followed.
+            StoreError: the conversation could not be loaded or saved.
             EngineError: the engine could not serve a request.
         """
-        return await self._run(prompt, conversation or Conversation(), limits or self.limits, _ignore)
+        return await self._run(prompt, _ignore, options)
 
-    def run_sync(
-        self,
-        prompt: str | Sequence[Message],
-        *,
-        conversation: Conversation | None = None,
-        limits: Limits | None = None,
-    ) -> RunResult:
+    def run_sync(self, prompt: str | Sequence[Message], **options: Unpack[RunOptions]) -> RunResult[OutputT]:
         """`run` for code without an event loop, and for notebooks whose loop is already running."""
-        return run_blocking(functools.partial(self.run, prompt, conversation=conversation, limits=limits))
+        return run_blocking(functools.partial(self.run, prompt, **options))
 
     @asynccontextmanager
     async def stream(
-        self,
-        prompt: str | Sequence[Message],
-        *,
-        conversation: Conversation | None = None,
-        limits: Limits | None = None,
-    ) -> AsyncGenerator[AgentRun, None]:
+        self, prompt: str | Sequence[Message], **options: Unpack[RunOptions]
+    ) -> AsyncGenerator[AgentRun[OutputT], None]:
         """Run and watch: ``async with agent.stream(…) as run: async for event in run: …``.
 
         Leaving the block early cancels the run. Raises what `run` raises, where the events are read.
         """
-        send, receive = anyio.create_memory_object_stream[Event](0)
-        outcome = _Outcome()
 
-        async def produce() -> None:
-            async with send:
-                try:
-                    outcome.result = await self._run(
-                        prompt, conversation or Conversation(), limits or self.limits, send.send
-                    )
-                except Exception as error:
-                    outcome.failure = error
+        async def work(emit: Emit) -> RunResult[OutputT]:
+            return await self._run(prompt, emit, options)
 
-        failure: BaseException | None = None
-        try:
-            async with receive, anyio.create_task_group() as group:
-                group.start_soon(produce)
-                yield AgentRun(receive, outcome)
-                group.cancel_scope.cancel()
-        except BaseExceptionGroup as errors:
-            failure = _only(errors)
-        if failure is not None:
-            raise failure
-        outcome.raise_failure()
+        async with streaming(work) as run:
+            yield run
 
-    async def _run(
-        self, prompt: str | Sequence[Message], conversation: Conversation, limits: Limits, emit: Emit
-    ) -> RunResult:
-        if conversation.running:
-            raise InvalidInput(f"conversation {conversation.id} is in use by another run")
-        conversation.running = True
-        num_messages = len(conversation.messages)
-        try:
-            conversation.add(prompt)
-            return await self._steps(conversation, limits, emit)
-        except BaseException:
-            conversation.roll_back(num_messages)
-            raise
-        finally:
-            conversation.running = False
+    @contextmanager
+    def stream_sync(
+        self, prompt: str | Sequence[Message], **options: Unpack[RunOptions]
+    ) -> Generator[StreamingSync[RunResult[OutputT]], None, None]:
+        """`stream` for code without an event loop, and for notebooks: ``with agent.stream_sync(…) as run: …``.
 
-    async def _steps(self, conversation: Conversation, limits: Limits, emit: Emit) -> RunResult:
-        session = Session(self.engine, limits=limits, conversation=conversation.id)
-        calls: list[ToolCall] = []
-        finish: RunFinish = "answer"
-        for step in range(limits.steps):
-            if step + 1 == limits.steps and finish == "answer" and self.tools:
-                finish = "steps"
-            turn = await self._caller.turn(
-                session, conversation.messages, past=conversation.token_ids, may_call=finish == "answer", emit=emit
-            )
-            if any(_times_made(call, calls) >= limits.same_call for call in turn.message.calls):
-                finish = "repetition"
-                continue
-            conversation.messages.append(turn.message)
-            conversation.token_ids = turn.token_ids
-            if not turn.message.calls:
-                return _result(
-                    conversation, session, calls, "length" if turn.finish == "length" else finish, turn.message.content
-                )
-            for call in turn.message.calls:
-                await emit(CallReady(call=call))
-                calls.append(call)
-                result = await self._run_tool(session, call, emit)
-                conversation.messages.append(Message(role="tool", content=result.content, result=result))
-        raise AssertionError("the last step offers no tool, so it ends with an answer")
+        The run goes on in a thread of its own, one event ahead of its reader at most.
+        """
+        with streaming_sync(functools.partial(self.stream, prompt, **options)) as run:
+            yield run
 
-    async def _run_tool(self, session: Session, call: ToolCall, emit: Emit) -> ToolResult:
-        await emit(ToolStarted(call=call))
-        session.expect_return(after=call.name)
-        try:
-            tool = self.tools[call.name]
-            returned = await session.within_deadline(functools.partial(tool.run, call.arguments))
-            result = ToolResult(call_id=call.id, name=call.name, content=_as_text(returned))
-        except DeadlineExceeded:
-            raise
-        except Exception as error:
-            if self.on_tool_error == "raise":
-                raise ToolFailed(call.name, error) from error
-            text = f"Error: {type(error).__name__}: {error}"
-            result = ToolResult(call_id=call.id, name=call.name, content=text, is_error=True)
-        await emit(ToolFinished(call=call, result=result))
-        return result
+    async def _run(self, prompt: str | Sequence[Message], emit: Emit, options: RunOptions) -> RunResult[OutputT]:
+        settings = replace(
+            self.settings,
+            limits=options.get("limits") or self.limits,
+            context=options.get("context"),
+            approve=options.get("approve") or self.settings.approve,
+        )
+        conversation = await self._conversation(options.get("conversation"))
+        run = Run(self, conversation, settings, emit)
+        return cast("RunResult[OutputT]", await run.execute(prompt))
+
+    async def _conversation(self, given: Conversation | str | None) -> Conversation:
+        if not isinstance(given, str):
+            return given or Conversation()
+        if self.settings.store is None:
+            raise InvalidInput(f"conversation {given!r} is given by its id, but the agent has no store")
+        return await self.settings.store.load(given) or Conversation(id=given)
 
 
-def _times_made(call: ToolCall, calls: Sequence[ToolCall]) -> int:
-    return sum(made.name == call.name and made.arguments == call.arguments for made in calls)
-
-
-def _result(
-    conversation: Conversation, session: Session, calls: list[ToolCall], finish: RunFinish, output: str
-) -> RunResult:
-    return RunResult(
-        output=output,
-        finish=finish,
-        calls=tuple(calls),
-        messages=tuple(conversation.messages),
-        usage=session.usage,
-        conversation=conversation,
-    )
-
-
-def _as_text(returned: Any) -> str:
-    return returned if isinstance(returned, str) else dumps(to_jsonable(returned))
+def _form(output_type: Any) -> Target | None:
+    if output_type is None or output_type is str:
+        return None
+    return output_type if isinstance(output_type, Target) else load(output_type)
 
 
 async def _ignore(event: Event) -> None:
     del event
-
-
-def _only(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The one error that ended the run; a task group wraps what its task raised."""
-    if len(errors.exceptions) != 1:
-        return errors
-    inner = errors.exceptions[0]
-    return _only(cast("BaseExceptionGroup[BaseException]", inner)) if isinstance(inner, BaseExceptionGroup) else inner

@@ -1,21 +1,30 @@
-"""For tests of what is built on agentform: an engine that follows a script, and calls as a history holds them.
+"""For tests of what is built on agentform: an engine that follows a script, and helpers to look at what happened.
 
-::
-
-    engine = ScriptedEngine([Call("weather", {"city": "Rome"}, text="I look it up."), Say("It is sunny.")])
-    result = await Agent(engine, tools=[weather]).run("How is Rome?")
+The public name is `agentform.testing`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from agentform.messages import JsonValue, Message, ToolCall, ToolResult
 from agentform.runtime.byte_tokenizer import ByteTokenizer
+from agentform.runtime.engine import GenerateRequest
 from agentform.runtime.script import Call, Fail, Fill, Say
 from agentform.runtime.scripted import ScriptedEngine
 
-__all__ = ["ByteTokenizer", "Call", "Fail", "Fill", "Say", "ScriptedEngine", "scripted_call"]
+__all__ = [
+    "ByteTokenizer",
+    "Call",
+    "Fail",
+    "Fill",
+    "Say",
+    "ScriptedEngine",
+    "assert_calls",
+    "assert_script_done",
+    "prompts",
+    "scripted_call",
+]
 
 
 def scripted_call(
@@ -28,3 +37,31 @@ def scripted_call(
         Message(role="assistant", content=text, calls=(call,)),
         Message(role="tool", content=result, result=answer),
     )
+
+
+def assert_calls(calls: Iterable[ToolCall], *expected: tuple[str, Mapping[str, JsonValue]]) -> None:
+    """Check the names and arguments of calls, in their order: ``assert_calls(result.calls, ("ping", {}))``.
+
+    Raises:
+        AssertionError: saying what was called and what was expected.
+    """
+    made = [(call.name, dict(call.arguments)) for call in calls]
+    wanted = [(name, dict(arguments)) for name, arguments in expected]
+    if made != wanted:
+        raise AssertionError(f"calls differ\n  made:     {made}\n  expected: {wanted}")
+
+
+def assert_script_done(engine: ScriptedEngine) -> None:
+    """Check that every turn of the script was played.
+
+    Raises:
+        AssertionError: saying how many were not.
+    """
+    if engine.num_turns_left:
+        raise AssertionError(f"{engine.num_turns_left} turns of the script were not played")
+
+
+def prompts(engine: ScriptedEngine) -> list[str]:
+    """The prompt of each turn as text, control tokens spelt out; `engine.requests` has every request as it was."""
+    begun = [r for r in engine.requests if isinstance(r, GenerateRequest) and r.grammar is None]
+    return [engine.tokenizer.decode(request.prompt_ids) for request in begun]

@@ -141,7 +141,8 @@ class Priors:
     async def _measure(
         self, session: Session, questions: Sequence[Question], scoring: Scoring
     ) -> list[tuple[float, ...]]:
-        runs = [await _log_scores(session, place, questions, scoring) for place in self._places]
+        with session.aside():
+            runs = [await _log_scores(session, place, questions, scoring) for place in self._places]
         return [
             tuple(sum(column) / len(runs) for column in zip(*(run[i] for run in runs), strict=True))
             for i in range(len(questions))

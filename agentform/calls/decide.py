@@ -20,6 +20,7 @@ from agentform.calls.place import Place
 from agentform.calls.questions import Question, early_free_leaves, open_questions
 from agentform.calls.session import Session
 from agentform.calls.text import Kind
+from agentform.calls.watch import Watch
 from agentform.calls.writer import generate_leaf
 from agentform.schema.form import Node, Path, Record, Subset, Union, leaves
 
@@ -58,6 +59,7 @@ async def decide(
     priors: Priors | None,
     answers: Answers | None = None,
     texts: Mapping[Path, str] | None = None,
+    watch: Watch | None = None,
 ) -> Decided:
     """Answer every closed question of the form that `answers` does not; free leaves in `texts` are given.
 
@@ -77,7 +79,7 @@ async def decide(
             break
         for early in places:
             context = place.json().with_text(f"{early.lead} ")
-            search.texts[early.leaf.path] = await generate_leaf(session, context, early.leaf, follow="}")
+            search.texts[early.leaf.path] = await generate_leaf(session, context, early.leaf, follow="}", watch=watch)
     require_confidence(list(search.answers.values()), session.limits)
     return Decided(answers=search.answers, texts=search.texts)
 

@@ -7,7 +7,7 @@ one batch, and no token is written.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from agentform.calls.choose import Answer, Scoring, choose, require_confidence
@@ -92,6 +92,8 @@ class Decisions(Mapping[str, Decision]):
 
     decided: Mapping[str, Decision]
     usage: Usage
+    prompt_usage: Usage = field(default_factory=Usage)
+    """Of the request that answered; `usage` also counts the measuring of priors that were not known."""
 
     def __getitem__(self, name: str) -> Decision:
         return self.decided[name]
@@ -135,7 +137,11 @@ async def decide(
         priors=prompts.priors(priors or PriorStore()),
     )
     require_confidence(answers, session.limits)
-    return Decisions(decided={str(a.question.path[0]): _decision(a) for a in answers}, usage=session.usage)
+    return Decisions(
+        decided={str(a.question.path[0]): _decision(a) for a in answers},
+        usage=session.usage,
+        prompt_usage=session.prompt_usage or Usage(),
+    )
 
 
 def _decision(answer: Answer) -> Decision:

@@ -7,10 +7,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agentform.calls.choose import Priors, Scoring
-from agentform.calls.decide import Answers, decide, indices
+from agentform.calls.decide import Answers, Decided, decide, indices
 from agentform.calls.place import Place
 from agentform.calls.session import Session
 from agentform.calls.text import MEMBER, Kind, member_key, pieces
+from agentform.calls.watch import Watch
 from agentform.calls.writer import Written, write
 from agentform.errors import Violation
 from agentform.messages import Evidence, How, JsonValue
@@ -37,6 +38,7 @@ class Filling:
     priors: Priors | None = None
     scoring: Scoring = field(default_factory=Scoring)
     retry: RetryPlace
+    watch: Watch | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +64,8 @@ async def first_draft(session: Session, filling: Filling) -> Draft:
     Raises what `decide` and `write` raise.
     """
     root, place = filling.target.form.root, filling.place
-    decided = await decide(session, place, root, scoring=filling.scoring, priors=filling.priors)
+    decided = await decide(session, place, root, scoring=filling.scoring, priors=filling.priors, watch=filling.watch)
+    await _tell_choices(filling, decided)
     return await write_draft(session, filling, decided.answers, known=decided.texts)
 
 
@@ -75,8 +78,16 @@ async def draft_in_sequence(
     """
     root = in_sequence(filling.target.form.root)
     decided = await decide(
-        session, place, root, scoring=filling.scoring, priors=filling.priors, answers=answers, texts=texts
+        session,
+        place,
+        root,
+        scoring=filling.scoring,
+        priors=filling.priors,
+        answers=answers,
+        texts=texts,
+        watch=filling.watch,
     )
+    await _tell_choices(filling, decided)
     return await write_draft(session, filling, decided.answers, place=place, known=decided.texts)
 
 
@@ -95,7 +106,7 @@ async def write_draft(
     """
     parts = pieces(filling.target.form.root, indices(answers))
     context = (place or filling.place).json()
-    written = await write(session, context, parts, closing=filling.closing, known=known)
+    written = await write(session, context, parts, closing=filling.closing, known=known, watch=filling.watch)
     return Draft(answers=answers, written=written)
 
 
@@ -115,8 +126,14 @@ def in_sequence(node: Node) -> Node:
             return node
 
 
+async def _tell_choices(filling: Filling, decided: Decided) -> None:
+    if filling.watch:
+        draft = Draft(answers=decided.answers, written=Written(text="", free={}))
+        await filling.watch.chosen(evidence_of(filling.target.form.root, draft))
+
+
 def evidence_of(root: Node, draft: Draft) -> tuple[Evidence, ...]:
-    """How each leaf that was written got its value, in written order."""
+    """How each leaf got its value, in written order; free leaves that are not written yet are left out."""
     return tuple(_evidence(root, draft))
 
 
@@ -126,6 +143,8 @@ def _evidence(node: Node, draft: Draft) -> list[Evidence]:
             return [Evidence(pointer=pointer(node.path), value=node.value, how="fixed")]
         case Choice():
             return [_scored(draft, node.path, "value")]
+        case Free() if node.path not in draft.written.free:
+            return []
         case Free():
             value = loads(draft.written.free[node.path])
             how = draft.how.get(node.path, "generated")
@@ -158,8 +177,8 @@ def _union_evidence(node: Union, draft: Draft) -> list[Evidence]:
         case Fixed():
             return [replace(answer.evidence(), value=arm.value)]
         case Free():
-            written = _evidence(arm, draft)[0]
-            return [replace(answer.evidence(), value=written.value, how=written.how)]
+            written = _evidence(arm, draft)
+            return [replace(answer.evidence(), value=item.value, how=item.how) for item in written]
         case Record():
             return [answer.evidence(), *_evidence(arm, draft)]
         case _:

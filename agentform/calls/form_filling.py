@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, overload
 
 from agentform.calls.blocking import run_blocking
 from agentform.calls.choose import Priors, Scoring
 from agentform.calls.fill import Filling, evidence_of
-from agentform.calls.frame import argument_lines
+from agentform.calls.frame import argument_lines, learn_frame
 from agentform.calls.limits import Limits
 from agentform.calls.place import Place, at
 from agentform.calls.prior import CONTENT_FREE, PriorStore
-from agentform.calls.repair import fill_form
+from agentform.calls.repair import fill_form, refusal
 from agentform.calls.session import Session
 from agentform.calls.transcript import Context
 from agentform.errors import InvalidInput, Violation
@@ -36,6 +36,8 @@ class Filled(Generic[T]):
     json_text: str
     evidence: tuple[Evidence, ...]
     usage: Usage
+    prompt_usage: Usage = field(default_factory=Usage)
+    """Of the request that read the prompt first: how long it is, and how much of it was cached."""
 
     def __getitem__(self, pointer: str) -> Evidence:
         """The evidence for the leaf at a JSON Pointer; KeyError when there is none."""
@@ -109,6 +111,7 @@ async def fill(
         json_text=draft.written.text,
         evidence=evidence_of(target.form.root, draft),
         usage=session.usage,
+        prompt_usage=session.prompt_usage or Usage(),
     )
 
 
@@ -158,14 +161,14 @@ class Prompts:
 
     def __init__(self, engine: Engine, target: Target, instructions: str, list_fields: bool = False) -> None:
         self._engine = engine
+        self._frame = learn_frame(engine.tokenizer)
         listing = argument_lines(target.form) if list_fields else ""
         self._system = "\n".join(part for part in (instructions, target.description, listing) if part)
 
     def place(self, messages: Sequence[Message]) -> Place:
         """Where the JSON begins after these messages."""
-        system = [{"role": "system", "content": self._system}] if self._system else []
-        plain = [{"role": m.role, "content": m.content} for m in messages]
-        return at(Context(ids=self._engine.tokenizer.render([*system, *plain])))
+        framed = self._frame.messages(messages, instructions=self._system)
+        return at(Context(ids=self._engine.tokenizer.render(framed)))
 
     def priors(self, store: PriorStore) -> Priors:
         """The label priors of the form's questions."""
@@ -181,11 +184,10 @@ class _Retry:
         self._messages = messages
 
     async def place(self, refused: str, violations: Sequence[Violation]) -> Place:
-        reasons = "; ".join(f"{v.pointer or 'form'}: {v.reason}" for v in violations)
         return self._prompts.place(
             [
                 *self._messages,
                 Message(role="assistant", content=refused),
-                Message(role="user", content=f"That is not valid: {reasons}. Fill in the form again."),
+                Message(role="user", content=refusal(violations)),
             ]
         )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import anyio
 
 from agentform.errors import DeadlineExceeded
+from agentform.messages import Usage
 
 __all__ = ["Deadline", "Limits"]
 
@@ -20,12 +22,20 @@ class Limits:
     """Model turns in one agent run; in the last one no tool is offered, so that the run ends with an answer."""
     same_call: int = 2
     """Times that a call may be made with the same arguments in one run; instead of the next, the model answers."""
+    parallel_calls: int = 1
+    """Calls that the model may make in one turn, before it sees the result of any; they are run at the same time."""
+    tools_at_once: int = 8
+    """Tools of one run that are running at the same time, at most."""
+    handoffs: int = 4
+    """Times that the conversation may go over to another agent in one run; then no handoff is offered."""
     reasoning_tokens: int = 256
-    """Free text before a call, per turn."""
+    """Free text before a call, per turn; with 0 the next step is chosen before anything is said."""
     answer_tokens: int = 512
     """Free text of a final answer, the reasoning that became the answer included."""
     argument_tokens: int = 128
     """One free argument."""
+    completion_tokens: int | None = None
+    """All sampled tokens of the run together; whatever is being written then is cut off."""
     repairs: int = 2
     """Times that failing leaves are decided again before the call is rejected."""
     joint_candidates: int = 256
@@ -38,13 +48,19 @@ class Limits:
     """Abstain when the legal options of a scored leaf hold less probability than this."""
     min_probability: float | None = None
     """Abstain when the chosen option of a scored leaf has less probability than this."""
+    stop_when: Callable[[Usage], bool] | None = None
+    """Asked before every turn but the first with what the run has used; when it says so, the model answers.
+
+    It must not block. What it raises ends the run.
+    """
 
     def __post_init__(self) -> None:
-        for name in ("steps", "same_call", "reasoning_tokens", "answer_tokens", "argument_tokens"):
+        for name in ("steps", "same_call", "parallel_calls", "tools_at_once", "answer_tokens", "argument_tokens"):
             if getattr(self, name) < 1:
                 raise ValueError(f"Limits.{name} must be at least 1, got {getattr(self, name)}")
-        if self.repairs < 0 or self.joint_candidates < 0:
-            raise ValueError("Limits.repairs and Limits.joint_candidates must not be negative")
+        for name in ("handoffs", "reasoning_tokens", "completion_tokens", "repairs", "joint_candidates"):
+            if (getattr(self, name) or 0) < 0:
+                raise ValueError(f"Limits.{name} must not be negative, got {getattr(self, name)}")
 
 
 class Deadline:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agentform.calls.transcript import Context
 
-__all__ = ["Place", "at"]
+__all__ = ["Place", "after", "at"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,3 +34,8 @@ class Place:
 def at(context: Context) -> Place:
     """A place without a frame."""
     return Place(before=context, opened=lambda inner, spoken: inner.with_text("\n") if spoken else inner)
+
+
+def after(context: Context, text: str) -> Place:
+    """A place without a frame after free text, on a line of its own."""
+    return replace(at(context), spoken=bool(text))

@@ -15,14 +15,14 @@ from itertools import islice
 import anyio
 
 from agentform.calls.decide import Answers
-from agentform.calls.fill import Draft, Filling, draft_in_sequence, first_draft, write_draft
+from agentform.calls.fill import Draft, Filling, draft_in_sequence, evidence_of, first_draft, write_draft
 from agentform.calls.joint import best_first
 from agentform.calls.session import Session
 from agentform.errors import Attempt, CallRejected, Violation
 from agentform.messages import How
 from agentform.schema.form import Path, pointer
 
-__all__ = ["fill_form"]
+__all__ = ["fill_form", "refusal"]
 
 
 async def fill_form(session: Session, filling: Filling) -> Draft:
@@ -42,11 +42,17 @@ async def fill_form(session: Session, filling: Filling) -> Draft:
     return draft
 
 
+def refusal(violations: Sequence[Violation]) -> str:
+    """What the model is told of a form that was refused."""
+    reasons = "; ".join(f"{v.pointer or 'form'}: {v.reason}" for v in violations)
+    return f"That is not valid: {reasons}. Fill in the form again."
+
+
 async def _repaired(session: Session, filling: Filling, draft: Draft, attempts: Sequence[Attempt]) -> Draft:
     violations = attempts[-1].violations
     joint = await _solve_jointly(session, filling, draft, violations)
     if joint is not None and (joint.gap or 0.0) <= filling.scoring.max_gap:
-        return joint
+        return await _told(filling, joint)
     place = await filling.retry(draft.written.text, violations)
     texts = {path: text for path, text in draft.written.free.items() if not _concerns(violations, path)}
     if len(texts) < len(draft.written.free) and joint is None and not _fails_alike(attempts):
@@ -55,8 +61,15 @@ async def _repaired(session: Session, filling: Filling, draft: Draft, attempts: 
     answers = {key: answer for key, answer in draft.answers.items() if not _concerns(violations, key[0])}
     sequence = await draft_in_sequence(session, filling, place, answers=answers, texts=texts)
     if joint is not None and filling.target.validator.check(sequence.value):
-        return joint
+        return await _told(filling, joint)
     return _with_changes_marked(draft, sequence)
+
+
+async def _told(filling: Filling, joint: Draft) -> Draft:
+    if filling.watch:
+        evidence = evidence_of(filling.target.form.root, joint)
+        await filling.watch.chosen(item for item in evidence if item.how == "joint")
+    return joint
 
 
 def _fails_alike(attempts: Sequence[Attempt]) -> bool:

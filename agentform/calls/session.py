@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from dataclasses import replace
 from typing import TypeVar
 
 import anyio
@@ -12,7 +13,7 @@ from agentform.calls.limits import Deadline, Limits
 from agentform.errors import DeadlineExceeded
 from agentform.grammar.spec import GrammarSpec
 from agentform.messages import Usage
-from agentform.runtime.engine import Branch, Chunk, Engine, GenerateRequest, ScoreRequest
+from agentform.runtime.engine import Branch, Chunk, Engine, GenerateRequest, Sampling, ScoreRequest
 
 __all__ = ["Session"]
 
@@ -22,16 +23,29 @@ T = TypeVar("T")
 class Session:
     """Sends requests and adds up their usage. Made inside a running event loop, for one run."""
 
-    def __init__(self, engine: Engine, *, limits: Limits, conversation: str | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        limits: Limits,
+        conversation: str | None = None,
+        sampling: Sampling | None = None,
+    ) -> None:
         self.engine = engine
         self.tokenizer = engine.tokenizer
         self.limits = limits
         self.turn_usage = Usage()
         """What the current turn has used."""
+        self.prompt_usage: Usage | None = None
+        """What the request used that read the current turn's prompt first; later ones read it again from the cache."""
+        self.call_usage = Usage()
+        """What the current call of the turn has used, the free text before the first one included."""
         self._usage_before = Usage()
         self._ends = engine.tokenizer.eos_ids
         self._deadline = Deadline(limits.deadline_s)
         self._conversation = conversation
+        self._sampling = sampling or Sampling()
+        self._num_generated = 0
 
     @property
     def usage(self) -> Usage:
@@ -39,17 +53,40 @@ class Session:
         return self._usage_before + self.turn_usage
 
     def begin_turn(self) -> None:
-        """Count `turn_usage` from here."""
-        self._usage_before, self.turn_usage = self.usage, Usage()
+        """Count `turn_usage` and `call_usage` from here."""
+        self._usage_before, self.turn_usage, self.prompt_usage = self.usage, Usage(), None
+        self.begin_call()
+
+    def begin_call(self) -> None:
+        """Count `call_usage` from here."""
+        self.call_usage = Usage()
+
+    def charge(self, usage: Usage) -> None:
+        """Add what was used on behalf of the current turn."""
+        self.turn_usage += usage
+        self.call_usage += usage
+
+    def move_to(self, engine: Engine) -> None:
+        """Send further requests to another engine."""
+        self.engine, self.tokenizer, self._ends = engine, engine.tokenizer, engine.tokenizer.eos_ids
 
     def expect_return(self, *, after: str) -> None:
         """Say that the conversation is back after the call of a tool with this name."""
         if self._conversation is not None:
             self.engine.expect_return(self._conversation, after=after)
 
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Requests in this block are not the conversation's, so the cache does not take them for its next prompts."""
+        conversation, self._conversation = self._conversation, None
+        try:
+            yield
+        finally:
+            self._conversation = conversation
+
     def count_reasoning(self, num_tokens: int) -> None:
         """Say that so many of the turn's completion tokens were reasoning."""
-        self.turn_usage += Usage(reasoning_tokens=num_tokens)
+        self.charge(Usage(reasoning_tokens=num_tokens))
 
     async def score(self, prompt_ids: Sequence[int], branches: Sequence[Branch]) -> tuple[tuple[float, ...], ...]:
         """Natural-log probabilities, one tuple per branch. Raises what `Engine.score` raises."""
@@ -64,7 +101,7 @@ class Session:
             result = await self.engine.score(request)
         except DeadlineExceeded as error:  # the engine knows what was left, not what the run was given
             raise self._deadline.exceeded() from error
-        self.turn_usage += result.usage
+        self._count(result.usage)
         return result.logprobs
 
     async def generate(
@@ -75,13 +112,15 @@ class Session:
         stop: Sequence[str] = (),
         grammar: GrammarSpec | None = None,
     ) -> AsyncGenerator[Chunk, None]:
-        """Stream a completion. Whoever may leave it early has to close it.
+        """Stream a completion, within what the limits leave of the run's tokens. Whoever may leave it early has to
+        close it.
 
         Raises what `Engine.generate` raises, and DeadlineExceeded at the deadline.
         """
         request = GenerateRequest(
             prompt_ids=tuple(prompt_ids),
-            max_tokens=max_tokens,
+            max_tokens=self._within_budget(max_tokens),
+            sampling=self._next_sampling(),
             stop=tuple(stop),
             grammar=grammar,
             boundaries=self._boundaries(prompt_ids),
@@ -90,14 +129,32 @@ class Session:
         )
         async with aclosing(self.engine.generate(request)) as chunks:
             async for chunk in chunks:
-                self.turn_usage += chunk.usage or Usage()
+                if chunk.usage is not None:
+                    self._count(chunk.usage)
                 yield chunk
                 if chunk.finish == "deadline":
                     raise self._deadline.exceeded()
 
+    def _next_sampling(self) -> Sampling:
+        """With a seed of its own for each request: with the same draws two arguments would come out alike."""
+        self._num_generated += 1
+        return replace(self._sampling, seed=self._sampling.seed + self._num_generated - 1)
+
+    def _count(self, usage: Usage) -> None:
+        self.charge(usage)
+        self.prompt_usage = self.prompt_usage or usage
+
+    def _within_budget(self, max_tokens: int) -> int:
+        most = self.limits.completion_tokens
+        return max_tokens if most is None else max(0, min(max_tokens, most - self.usage.completion_tokens))
+
     def _boundaries(self, prompt_ids: Sequence[int]) -> tuple[int, ...]:
         """The ends of the prompt's messages: where a later prompt goes on, or goes another way."""
         return tuple(at + 1 for at, token in enumerate(prompt_ids) if token in self._ends)
+
+    def remaining_s(self) -> float | None:
+        """Seconds left until the deadline, or `None` without one. Raises DeadlineExceeded when none are left."""
+        return self._deadline.remaining_s()
 
     async def within_deadline(self, work: Callable[[], Awaitable[T]]) -> T:
         """Await work of others, cancelled at the deadline.

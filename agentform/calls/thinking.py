@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -46,6 +46,8 @@ class Thought:
     """Tokens sampled for it."""
     called: bool
     """Whether the model itself began a call."""
+    stopped: bool
+    """Whether a text ended it that the turn was asked to stop at."""
 
 
 async def think(
@@ -55,15 +57,18 @@ async def think(
     reasoning: Reasoning,
     marker: str,
     max_tokens: int,
+    stop: Sequence[str] = (),
     emit: Emit,
 ) -> Thought:
     """Generate free text after `prompt_ids`; `marker` is the text with which a call begins, if there are tools.
 
+    `stop` are texts that end the turn itself, not only its free text.
+
     Raises what `Engine.generate` raises.
     """
     start = session.tokenizer.encode(reasoning.prefix) if reasoning.prefix else ()
-    stops = ((marker,) if marker else ()) + (reasoning.stop if reasoning.prefix else ())
-    text, stop, num_tokens = reasoning.prefix, None, 0
+    stops = ((marker,) if marker else ()) + (reasoning.stop if reasoning.prefix else ()) + tuple(stop)
+    text, ended_by, num_tokens = reasoning.prefix, None, 0
     ids: tuple[int, ...] = start
     finish: FinishReason = "length"
     if text:
@@ -71,7 +76,7 @@ async def think(
     async with aclosing(session.generate(prompt_ids + start, max_tokens=max_tokens, stop=stops)) as chunks:
         async for chunk in chunks:
             text, ids = text + chunk.text, ids + chunk.token_ids
-            finish, stop = chunk.finish or finish, chunk.stop or stop
+            finish, ended_by = chunk.finish or finish, chunk.stop or ended_by
             num_tokens += chunk.usage.completion_tokens if chunk.usage else 0
             if chunk.text:
                 await emit(ReasoningDelta(text=chunk.text))
@@ -84,5 +89,6 @@ async def think(
         prompt_ids=prompt_ids,
         token_ids=ids,
         num_tokens=num_tokens,
-        called=stop == marker and bool(marker),
+        called=ended_by == marker and bool(marker),
+        stopped=ended_by is not None and ended_by in stop,
     )

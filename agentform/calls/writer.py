@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from agentform.calls.session import Session
 from agentform.calls.text import Piece
 from agentform.calls.transcript import Context
+from agentform.calls.watch import Watch
 from agentform.errors import ArgumentMalformed, ArgumentsTruncated, InvalidInput
 from agentform.grammar.spec import GrammarSpec
 from agentform.messages import JsonValue
@@ -56,6 +58,7 @@ async def write(
     *,
     closing: str = "",
     known: Mapping[Path, str] | None = None,
+    watch: Watch | None = None,
 ) -> Written:
     """Write the pieces after `context`; free leaves in `known` take that JSON text, the others are generated.
 
@@ -74,13 +77,15 @@ async def write(
         follow = (following if isinstance(following, str) else "") or closing
         value = (known or {}).get(piece.path)
         if value is None:
-            value = await generate_leaf(session, context.with_text(text), piece, follow=follow)
+            value = await generate_leaf(session, context.with_text(text), piece, follow=follow, watch=watch)
         free[piece.path] = value
         text += value
     return Written(text=text, free=free)
 
 
-async def generate_leaf(session: Session, context: Context, leaf: Free, *, follow: str) -> str:
+async def generate_leaf(
+    session: Session, context: Context, leaf: Free, *, follow: str, watch: Watch | None = None
+) -> str:
     """The JSON text of a free leaf, generated at `context` under the leaf's own grammar; `follow` comes after it.
 
     Raises:
@@ -91,12 +96,18 @@ async def generate_leaf(session: Session, context: Context, leaf: Free, *, follo
     prompt, lead = _heal(session.tokenizer, context)
     grammar = GrammarSpec(kind="json_schema", text=_schema_text(leaf), lead=lead, follow=follow)
     max_tokens = session.limits.argument_tokens
+    told = watch.leaf(pointer(leaf.path), lead=lead, follow=follow) if watch else None
     text, finish = "", None
-    async for chunk in session.generate(prompt, max_tokens=max_tokens, grammar=grammar):
-        text += chunk.text
-        finish = chunk.finish or finish
+    async with aclosing(session.generate(prompt, max_tokens=max_tokens, grammar=grammar)) as chunks:
+        async for chunk in chunks:
+            text += chunk.text
+            finish = chunk.finish or finish
+            if told:
+                await told.wrote(text)
     if finish not in ("grammar", "eos"):
         raise ArgumentsTruncated(pointer=pointer(leaf.path), written=text, max_tokens=max_tokens)
+    if told:
+        await told.ended(text.removesuffix(follow))
     return _value_text(leaf, text.removeprefix(lead).removesuffix(follow))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -15,14 +16,13 @@ from agentform.messages import (
     Event,
     Evidence,
     ReasoningDelta,
-    ToolCall,
     ToolFinished,
     ToolStarted,
     Usage,
 )
 from agentform.schema.json_text import dumps
 
-__all__ = ["Cost", "cost_table", "show_event"]
+__all__ = ["Cost", "cost_table", "decision_line", "evidence_table", "show_event"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,16 +41,17 @@ def show_event(console: Console, event: Event) -> None:
             console.print(Text(event.text), end="", style="italic" if isinstance(event, ReasoningDelta) else "green")
         case ChoiceMade():
             console.print()
-            console.print(Text(f"→ {_decision(event.decision)}", style="bold"))
+            console.print(Text(f"→ {decision_line(event.decision)}", style="bold"))
         case CallReady():
-            console.print(_evidence_table(event.call))
+            console.print(evidence_table(event.call.evidence))
         case ToolStarted():
             pass
         case ToolFinished():
             console.print(Text(f"← {event.result.content}", style="red" if event.result.is_error else "cyan"))
 
 
-def _decision(decision: Evidence) -> str:
+def decision_line(decision: Evidence) -> str:
+    """What a turn does next, and how that was decided."""
     step = "answer" if decision.value is None else f"call {decision.value}"
     return (
         f"{step}  ({decision.how}{_number(', p', decision.probability)}{_number(', legal mass', decision.legal_mass)})"
@@ -61,9 +62,10 @@ def _number(label: str, value: float | None) -> str:
     return "" if value is None else f"{label} {value:.2g}"
 
 
-def _evidence_table(call: ToolCall) -> Table:
+def evidence_table(evidence: Sequence[Evidence]) -> Table:
+    """One row per argument: its value, and how it was decided."""
     table = Table("argument", "value", "how", "p", "p raw", "legal mass", "else", box=None, padding=(0, 2, 0, 0))
-    for item in call.evidence:
+    for item in evidence:
         others = ", ".join(f"{dumps(other.value)} {other.probability:.2f}" for other in item.alternatives)
         numbers = (item.probability, item.raw_probability, item.legal_mass)
         shown = ["" if number is None else f"{number:.3f}" for number in numbers]

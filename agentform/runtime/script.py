@@ -41,6 +41,11 @@ class Call:
     text: str = field(default="", kw_only=True)
     repairs: Sequence[_Arguments] = field(default=(), kw_only=True)
     """What is written instead when a free argument is asked for again: one mapping for each further time."""
+    also: Sequence[Call | Say] = field(default=(), kw_only=True)
+    """Further calls of the same turn, for agents whose limits allow them.
+
+    The turn ends after the last; where a tool is called `answer`, write ``Say("", name="answer_")`` after it.
+    """
     delay_s: float = field(default=0.0, kw_only=True)
     """Seconds that each of the turn's requests takes."""
 
@@ -55,7 +60,10 @@ class Fail:
 
 @dataclass(frozen=True)
 class Fill:
-    """A form as `fill` asks for it. Not a turn: it serves every prompt that holds the text `about`."""
+    """A form as `fill` asks for it, or an agent for an answer that is an object.
+
+    Not a turn: it serves every prompt that holds the text `about`.
+    """
 
     about: str
     value: JsonValue
@@ -79,6 +87,8 @@ class Place:
 
     path: tuple[str, ...]
     written: str
+    num_before: int = 0
+    """Objects that were complete before it."""
 
     def __str__(self) -> str:
         return "/".join(self.path) or "the value itself"
@@ -87,15 +97,16 @@ class Place:
 def place_at(text: str) -> Place:
     """Where a JSON text breaks off; text before its first bracket or string is passed over."""
     keys: list[str] = []
-    start = 0
+    start = num_before = 0
     for token in _TOKEN.finditer(text):
         if token["open"]:
             keys.append("")
         elif token["close"]:
             del keys[-1:]
+            num_before += not keys
         elif token["colon"] and keys:
             keys[-1], start = json.loads(token["string"]), token.end()
-    return Place(path=tuple(key for key in keys if key), written=text[start:])
+    return Place(path=tuple(key for key in keys if key), written=text[start:], num_before=num_before)
 
 
 def scripted_value(step: Step, place: Place, time: int = 0) -> JsonValue:
@@ -105,6 +116,8 @@ def scripted_value(step: Step, place: Place, time: int = 0) -> JsonValue:
         ScriptMismatch: the step has no answer there.
     """
     path = place.path
+    if isinstance(step, Call):
+        step = [step, *step.also, Say("")][min(place.num_before, len(step.also) + 1)]
     if isinstance(step, Fill):
         return _latest([step.value, *step.repairs], path, time, step)
     if path in ((), ("name",)) and isinstance(step, Say | Call):

@@ -17,7 +17,7 @@ from agentform.messages import JsonValue, Usage
 from agentform.runtime.byte_tokenizer import ByteTokenizer
 from agentform.runtime.cache.statistics import CacheStatistics
 from agentform.runtime.engine import Branch, Chunk, FinishReason, GenerateRequest, ModelInfo, ScoreRequest, ScoreResult
-from agentform.runtime.script import Fail, Fill, Place, Step, Turn, place_at, scripted_value
+from agentform.runtime.script import Call, Fail, Fill, Place, Step, Turn, place_at, scripted_value
 
 __all__ = ["ScriptedEngine"]
 
@@ -169,8 +169,16 @@ class ScriptedEngine:
         for part in reversed(self._begun):
             if prompt_ids[: len(part.prompt_ids)] == part.prompt_ids:
                 return part
-        text = self._tokenizer.decode(prompt_ids)
+        return self._form(prompt_ids)
+
+    def _form(self, ids: tuple[int, ...]) -> _Part | None:
+        text = self._tokenizer.decode(ids)
         return next((p for p in self._fills if isinstance(p.step, Fill) and p.step.about in text), None)
+
+    def _server(self, ids: tuple[int, ...], part: _Part) -> _Part:
+        """The part that serves a place in a turn: the turn itself, or a form that is its answer."""
+        is_form = not isinstance(part.step, Fill) and self._written(ids, part).lstrip().startswith("{")
+        return self._form(ids) or part if is_form else part
 
     def _free_text(self, request: GenerateRequest, part: _Part) -> Iterable[Chunk]:
         text, finish, stop = _until_stop(part.text[part.said :], request.stop)
@@ -186,7 +194,9 @@ class ScriptedEngine:
         yield self._last(finish, request, num_sampled, stop=stop, token_ids=tuple(text[len(shown) :]))
 
     def _value_text(self, request: GenerateRequest, part: _Part, lead: str, follow: str) -> Iterable[Chunk]:
-        place = self._place(request.prompt_ids + self._tokenizer.encode(lead), part)
+        ids = request.prompt_ids + self._tokenizer.encode(lead)
+        part = self._server(ids, part)
+        place = self._place(ids, part)
         value = scripted_value(part.step, place, part.written[place.path])
         part.written[place.path] += 1
         body = _json(value).encode()
@@ -211,7 +221,8 @@ class ScriptedEngine:
 
     def _logprobs(self, prompt_ids: tuple[int, ...], branch: Branch, part: _Part | None) -> tuple[float, ...]:
         num = len(branch.candidates)
-        wanted = self._wanted(prompt_ids + branch.path, branch.candidates, part) if part else None
+        ids = prompt_ids + branch.path
+        wanted = self._wanted(ids, branch.candidates, self._server(ids, part)) if part else None
         if wanted is None:
             return (math.log(self._legal_mass / num),) * num
         rest = max((self._legal_mass - self._probability) / max(num - 1, 1), 1e-9)
@@ -220,6 +231,9 @@ class ScriptedEngine:
     def _wanted(self, ids: tuple[int, ...], candidates: Sequence[int], part: _Part) -> int | None:
         """The candidate that goes on with the script's answer; `None` where the branch has left it already."""
         place = self._place(ids, part)
+        if ByteTokenizer.END in candidates:  # another call, or the end of the turn
+            done = isinstance(part.step, Call) and place.num_before > len(part.step.also)
+            return ByteTokenizer.END if done else next(c for c in candidates if c != ByteTokenizer.END)
         try:
             answer = _json(scripted_value(part.step, place))
         except ScriptMismatch:
@@ -239,12 +253,16 @@ class ScriptedEngine:
 
     def _place(self, ids: tuple[int, ...], part: _Part) -> Place:
         """Where the JSON of the assistant's turn breaks off; the free text before it may hold any quotes."""
+        return place_at(self._written(ids, part))
+
+    def _written(self, ids: tuple[int, ...], part: _Part) -> str:
+        """What stands in the assistant's turn after its free text."""
         start = len(ids) - ids[::-1].index(ByteTokenizer.START) if ByteTokenizer.START in ids else 0
         turn = bytes(i for i in ids[max(start, len(part.prompt_ids)) :] if i < ByteTokenizer.START)
         said = part.text[: part.said].rstrip()
         turn = turn.removeprefix(b"assistant\n").removeprefix(said).removeprefix(said.lstrip())
         # A branch may end inside a character; surrogates keep its bytes.
-        return place_at(turn.decode(errors="surrogateescape"))
+        return turn.decode(errors="surrogateescape")
 
 
 def _until_stop(text: bytes, stops: Sequence[str]) -> tuple[bytes, FinishReason, str]:

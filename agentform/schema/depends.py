@@ -20,6 +20,12 @@ class DependsOn:
     """Declares in `Annotated` that a field is to be decided when others of the same model are known.
 
     ``refund: Annotated[bool, DependsOn("category")]`` is scored after `category`, with its value in view.
+
+    Examples:
+        >>> from typing import Annotated
+        >>> from pydantic import TypeAdapter
+        >>> TypeAdapter(Annotated[bool, DependsOn("category")]).json_schema()
+        {'type': 'boolean', 'x-depends-on': ['category']}
     """
 
     names: tuple[str, ...]

@@ -40,6 +40,11 @@ def load(source: Any, *, name: str | None = None, lenient: bool = False) -> Targ
 
     With `lenient`, unknown keywords and patterns that Python cannot compile are listed in `Form.relaxed`
     instead of refused. Raises `UnsupportedSchema`, whatever is wrong with the source.
+
+    Examples:
+        >>> target = load({"type": "object", "properties": {"on": {"type": "boolean"}}})
+        >>> [violation.pointer for violation in target.validator.check({"on": "yes"})]
+        ['/on']
     """
     try:
         if isinstance(source, (Mapping, bool)):
@@ -63,7 +68,7 @@ def load_adapter(
     """
     schema = _pydantic_schema(adapter, titles)
     usable, bad = _without_bad_patterns(schema, ())
-    said = description if description is not None else _text(schema, "description")
+    said = description if description is not None else _text(_root(schema), "description")
     form = compile_schema(usable, name=name, description=said, lenient=lenient)
     form = replace(form, schema=schema, relaxed=form.relaxed + _dropped(bad, "left to pydantic"))
     return Target(name=name, description=said, form=form, validator=PydanticValidator(adapter, usable))
@@ -171,6 +176,12 @@ def _compiles(pattern: str) -> bool:
     except (re.error, OverflowError, RecursionError):
         return False
     return True
+
+
+def _root(schema: SchemaDict) -> Schema:
+    """The schema of the type itself, which pydantic puts among the definitions where it is recursive."""
+    found = re.fullmatch(r"#/\$defs/(.+)", str(schema.get("$ref", "")))
+    return schema.get("$defs", {}).get(found[1], schema) if found else schema
 
 
 def _text(schema: Schema, keyword: str) -> str:

@@ -6,7 +6,7 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from inspect import Parameter
 from typing import Annotated, Any
@@ -20,13 +20,22 @@ from agentform.messages import JsonValue
 from agentform.schema.load import Target, load_adapter
 from agentform.schema.validate import Validator
 
-__all__ = ["bind_arguments", "load_signature", "parameters_of", "underlying"]
+__all__ = ["annotation_of", "bind_arguments", "load_signature", "parameters_of", "underlying"]
 
 _VARIADIC = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
 
 
-def load_signature(fn: Callable[..., Any], *, name: str, description: str, descriptions: Mapping[str, str]) -> Target:
+def load_signature(
+    fn: Callable[..., Any],
+    *,
+    name: str,
+    description: str,
+    descriptions: Mapping[str, str],
+    without: Collection[str] = (),
+) -> Target:
     """The target whose value is the function's arguments as an object that allows nothing else.
+
+    Parameters in `without` are no part of it.
 
     `descriptions` holds a parameter's text by its name; a text inside `Annotated` goes before it. What the
     target's validator builds is a `dict` of converted Python values, holding the parameters that were given.
@@ -34,7 +43,7 @@ def load_signature(fn: Callable[..., Any], *, name: str, description: str, descr
     Raises `UnsupportedSignature` for `*args`, `**kwargs`, parameters without annotation, annotations that
     cannot be resolved, and types without a JSON Schema.
     """
-    parameters = parameters_of(fn)
+    parameters = {key: parameter for key, parameter in parameters_of(fn).items() if key not in without}
     fields: dict[str, Any] = {}
     for at, (key, annotation) in enumerate(_annotations(fn, parameters).items()):
         described = _described(annotation, descriptions.get(key, ""))
@@ -111,6 +120,17 @@ def _annotations(fn: Callable[..., Any], parameters: Mapping[str, Parameter]) ->
         if parameter.annotation is Parameter.empty:
             raise UnsupportedSignature(f"{_say(fn)}: parameter {parameter.name!r} has no annotation")
     return {name: _resolved(fn, name, parameter.annotation) for name, parameter in parameters.items()}
+
+
+def annotation_of(fn: Callable[..., Any], name: str) -> Any:
+    """The annotation of a parameter, text resolved; `None` when there is none or it names what is not there."""
+    annotation = parameters_of(fn)[name].annotation
+    if annotation is Parameter.empty:
+        return None
+    try:
+        return _resolved(fn, name, annotation)
+    except UnsupportedSignature:
+        return None
 
 
 def _resolved(fn: Callable[..., Any], name: str, annotation: Any) -> Any:

@@ -99,6 +99,14 @@ async def test_a_tool_whose_arguments_are_all_closed_costs_no_completion_token()
     assert {e.how for e in call.evidence} == {"scored"}
 
 
+async def test_content_free_prompts_are_not_the_conversations():
+    engine = ScriptedEngine([HALL, Say("Done.")])
+    conversation = Conversation()
+    await Agent(engine, tools=[weather, light]).run("Please switch it on", conversation=conversation)
+    asks = [(r.conversation, "Please switch it on" in engine.tokenizer.decode(r.prompt_ids)) for r in engine.requests]
+    assert set(asks) == {(conversation.id, True), (None, False)}
+
+
 async def test_a_calls_usage_is_that_of_its_own_turn():
     result = await Agent(ScriptedEngine([ROME, ROME, Say("Done.")]), tools=[weather, light]).run("Twice")
     first, second = result.calls

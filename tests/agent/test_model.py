@@ -7,13 +7,14 @@ from typing import Literal
 import anyio
 import pytest
 import torch
+from pydantic import BaseModel
 
 from agentform.agent.conversation import Conversation
 from agentform.agent.loop import Agent
 from agentform.calls.choose import Scoring
 from agentform.calls.limits import Limits
 from agentform.errors import ContextOverflow
-from agentform.messages import ChoiceMade, ReasoningDelta
+from agentform.messages import CallReady, ChoiceMade, ReasoningDelta
 from agentform.runtime.torch.engine import TorchEngine
 from tests.support.engines import settled
 from tests.support.watched_engine import WatchedEngine
@@ -148,3 +149,38 @@ async def test_a_run_that_is_left_frees_all_that_it_held(demo_engine, moment):
     await settled(demo_engine)
     assert demo_engine.statistics().live_tokens == 0
     assert (conversation.messages, conversation.running) == ([], False)
+
+
+async def test_several_calls_of_one_turn_are_all_valid_and_the_next_prompt_begins_with_them(demo_engine):
+    watched = WatchedEngine(demo_engine)
+    conversation = Conversation()
+    limits = Limits(steps=2, reasoning_tokens=8, answer_tokens=8, argument_tokens=16, parallel_calls=3)
+    agent = Agent(watched, tools=[light, weather], instructions=HOUSE, limits=limits)
+    seen = []
+    prompt = "Switch on the lights in the kitchen and in the hall."
+    async with agent.stream(prompt, conversation=conversation) as run:
+        async for event in run:
+            if isinstance(event, CallReady):
+                seen.append(conversation.token_ids)
+    calls = run.result.calls
+    assert 1 < len(calls) <= 3
+    assert len({(call.name, str(call.arguments)) for call in calls}) == len(calls)
+    for call in calls:
+        assert agent.tools[call.name].target.validator.check(call.arguments) == ()
+    results = [m.result.call_id for m in conversation.messages if m.role == "tool"]
+    assert results == [call.id for call in calls]
+    last = [r.prompt_ids for r in watched.generated if r.grammar is None][-1]
+    assert last[: len(seen[0])] == seen[0]
+
+
+async def test_an_answer_is_a_form_after_a_tool(demo_engine):
+    class Switched(BaseModel):
+        """What was switched."""
+
+        room: Literal["kitchen", "hall", "bathroom"]
+        on: bool
+
+    agent = Agent(demo_engine, tools=[light], instructions=HOUSE, limits=LIMITS, output_type=Switched)
+    result = await agent.run("Switch on the light in the kitchen.")
+    assert isinstance(result.output, Switched)
+    assert [e.how for e in result.evidence] == ["scored", "scored"]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from typing import Literal
+
 import anyio
 import pytest
 
@@ -12,12 +16,18 @@ from agentform.calls.limits import Limits
 from agentform.errors import EngineClosed, InvalidInput
 from agentform.messages import (
     AnswerDelta,
+    ArgumentChosen,
+    ArgumentDelta,
     CallReady,
     ChoiceMade,
     ReasoningDelta,
+    RunFinished,
     ToolFinished,
     ToolStarted,
+    TurnFinished,
 )
+from agentform.schema.load import load
+from agentform.tools import tool
 
 pytestmark = pytest.mark.anyio
 
@@ -42,15 +52,64 @@ async def test_events_come_in_the_order_in_which_things_happen():
         events = [event async for event in run]
     kinds = [type(event) for event in events]
     told = [ReasoningDelta] * 4
-    assert kinds == [*told, ChoiceMade, CallReady, ToolStarted, ToolFinished, *told[:3], ChoiceMade]
+    called = [ChoiceMade, ArgumentDelta, TurnFinished, CallReady, ToolStarted, ToolFinished]
+    assert kinds == [*told, *called, *told[:3], ChoiceMade, TurnFinished, RunFinished]
     assert "".join(e.text for e in events[:4]) == "I look it up."
-    choice, ready, started, finished = events[4:8]
+    choice, _, _, ready, started, finished = events[4:10]
     assert choice.decision.value == "weather"
     assert ready.call == started.call == finished.call
     assert finished.result.content == "sunny in Rome"
-    assert events[-1].decision.value is None
+    assert events[-3].decision.value is None
     assert run.result.output == "It is sunny."
     assert run.result.calls == (ready.call,)
+
+
+async def test_usage_comes_with_every_turn_and_at_the_end():
+    agent = agent_of(Call("weather", {"city": "Rome"}, text="I look it up."), Say("It is sunny."))
+    async with agent.stream("Hi") as run:
+        events = [event async for event in run]
+    first, second = [event for event in events if isinstance(event, TurnFinished)]
+    assert (first.step, second.step) == (0, 1)
+    assert first.usage == first.total == run.result.calls[0].usage
+    assert first.usage + second.usage == second.total == events[-1].usage == run.result.usage
+    assert second.usage.completion_tokens == len("It is sunny.") + 1
+    assert events[-1].finish == "answer"
+
+
+def book(room: Literal["attic", "cellar"], guest: str, quiet: bool, note: str) -> str:
+    """Books a room."""
+    return "booked"
+
+
+BOOKED = {"room": "cellar", "guest": "Ada", "quiet": True, "note": "Late, by train."}
+
+
+async def test_arguments_come_as_they_are_chosen_and_written():
+    agent = Agent(ScriptedEngine([Call("book", BOOKED), Say("Done.")]), tools=[book])
+    async with agent.stream("Hi") as run:
+        events = [event async for event in run]
+    [call] = run.result.calls
+    chosen = [event for event in events if isinstance(event, ArgumentChosen)]
+    assert [(e.evidence.pointer, e.evidence.value) for e in chosen] == [("/room", "cellar"), ("/quiet", True)]
+    assert [event.evidence for event in chosen] == [e for e in call.evidence if e.how == "scored"]
+    written = [event for event in events if isinstance(event, ArgumentDelta)]
+    assert {(e.call_id, e.tool) for e in [*chosen, *written]} == {(call.id, "book")}
+    texts = {p: "".join(e.text for e in written if e.pointer == p) for p in ("/guest", "/note")}
+    assert {p: json.loads(text) for p, text in texts.items()} == {"/guest": "Ada", "/note": "Late, by train."}
+    assert {e.attempt for e in written} == {0}
+
+
+async def test_an_argument_that_is_written_again_says_so():
+    def day(date: str) -> str:
+        """Books a day."""
+        return date
+
+    schema = {"type": "object", "properties": {"date": {"type": "string", "format": "date"}}, "required": ["date"]}
+    script = [Call("day", {"date": "2024-02-30"}, repairs=[{"date": "2024-02-29"}]), Say("Done.")]
+    agent = Agent(ScriptedEngine(script), tools=[replace(tool(day), target=load(schema, name="day"))])
+    async with agent.stream("Hi") as run:
+        written = [event async for event in run if isinstance(event, ArgumentDelta)]
+    assert [(e.attempt, e.text) for e in written] == [(0, '"2024-02-30"'), (1, '"2024-02-29"')]
 
 
 async def test_an_answer_that_goes_on_beyond_its_reasoning_comes_as_answer():

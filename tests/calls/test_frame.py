@@ -12,7 +12,7 @@ from agentform.agent.testing import ByteTokenizer, Call, Say, ScriptedEngine, sc
 from agentform.calls.caller import Caller
 from agentform.calls.frame import DEFAULT_FRAME, ToolText, argument_lines, learn_frame
 from agentform.calls.transcript import Context, advance
-from agentform.messages import Message, ToolCall
+from agentform.messages import Message, ToolCall, ToolStarted
 from agentform.runtime.engine import GenerateRequest
 from agentform.runtime.torch.tokenizer import HFTokenizer
 from agentform.schema.load import load
@@ -145,13 +145,11 @@ async def test_a_call_is_written_as_the_template_renders_it_in_the_next_turn(nat
     conversation = Conversation()
     seen = []
 
-    class Watching(Agent):
-        async def _run_tool(self, session, call, emit):
-            seen.append(conversation.token_ids)
-            return await super()._run_tool(session, call, emit)
-
-    result = await Watching(engine, tools=[weather]).run("How is it?", conversation=conversation)
-    assert result.output == "Fine."
+    async with Agent(engine, tools=[weather]).stream("How is it?", conversation=conversation) as run:
+        async for event in run:
+            if isinstance(event, ToolStarted):
+                seen.append(conversation.token_ids)
+    assert run.result.output == "Fine."
     prompts = [r.prompt_ids for r in engine.requests if isinstance(r, GenerateRequest) and r.grammar is None]
     assert len(prompts) == 2
     assert seen[0][: len(prompts[0])] == prompts[0]

@@ -49,14 +49,15 @@ class HFTokenizer:
         self._control_text = ControlText(special=special, structural=[token.content for token in structural])
         self._control_tokens = {t.content: (i, t) for i, t in added.items() if t.special or t in structural}
         self._mode = threading.Lock()
+        # Read now: whoever asks for `eos_ids` first may be on an event loop.
+        self._configured_eos = [_configured_eos(folder / name) for name in ("generation_config.json", "config.json")]
 
     @cached_property
     def eos_ids(self) -> frozenset[int]:
         """Ids that end an assistant turn: those configured, and what the template writes after an answer."""
-        configured = (_configured_eos(self._folder / name) for name in ("generation_config.json", "config.json"))
         spelt = (self._template.eos_token, turn_end(self._template, self._control_tokens))
         named = (self._tokenizer.token_to_id(token) for token in spelt if token)
-        return frozenset().union(*configured, (i for i in named if i is not None))
+        return frozenset().union(*self._configured_eos, (i for i in named if i is not None))
 
     @cached_property
     def has_tool_template(self) -> bool:

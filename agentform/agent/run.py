@@ -1,0 +1,204 @@
+"""One run: turns until the model answers, calls in between, and the limits that make it answer."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from agentform.agent.approval import Approve
+from agentform.agent.conversation import Conversation
+from agentform.agent.observer import Done, Observer, RunObserved, TurnObserved, observed
+from agentform.agent.result import RunFinish, RunResult
+from agentform.agent.store import ConversationStore
+from agentform.agent.tool_runner import ToolRound, failed
+from agentform.calls.fill import evidence_of
+from agentform.calls.limits import Limits
+from agentform.calls.session import Session
+from agentform.calls.thinking import Emit
+from agentform.calls.turn import Aim, Turn
+from agentform.errors import InvalidInput, StoreError
+from agentform.messages import HandedOff, Message, RunFinished, ToolCall, ToolResult, TurnFinished
+
+if TYPE_CHECKING:
+    from agentform.agent.loop import Agent
+
+__all__ = ["Run", "RunSettings"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """What a run is given, beside its agent and its conversation."""
+
+    limits: Limits
+    context: Any = None
+    approve: Approve | None = None
+    observers: tuple[Observer, ...] = ()
+    store: ConversationStore | None = None
+
+
+class Run:
+    """A run in progress. Made inside a running event loop, and used once."""
+
+    def __init__(self, agent: Agent[Any], conversation: Conversation, settings: RunSettings, emit: Emit) -> None:
+        self.agent = agent
+        """The agent whose turn it is; a handoff changes it."""
+        self.conversation = conversation
+        self.limits = settings.limits
+        self.context = settings.context
+        self.approve = settings.approve
+        self.observers = settings.observers
+        self.emit = emit
+        self.session = Session(agent.engine, limits=settings.limits, conversation=conversation.id)
+        self.calls: list[ToolCall] = []
+        """Those that were made, as they were run."""
+        self._asked: list[ToolCall] = []
+        """The same as the model made them, before a human changed them."""
+        self._form = agent.form
+        self._finish: RunFinish = "answer"
+        self._num_handoffs = 0
+        self._store = settings.store
+
+    async def execute(self, prompt: str | Sequence[Message]) -> RunResult[Any]:
+        """Run to the end. What an unfinished run has done stays in the conversation, the rest is taken back.
+
+        Raises what `Agent.run` raises.
+        """
+        talk = self.conversation
+        if talk.running:
+            raise InvalidInput(f"conversation {talk.id} is in use by another run")
+        talk.running = True
+        num_messages = len(talk.messages)
+        try:
+            talk.add(prompt)
+            result = await self._observed()
+        except BaseException:
+            talk.roll_back(num_messages)
+            if len(talk.messages) > num_messages:
+                with suppress(StoreError):  # what ended the run is what its caller has to know
+                    await self._save()
+            raise
+        finally:
+            talk.running = False
+        await self.emit(RunFinished(finish=result.finish, usage=result.usage))
+        return result
+
+    async def _observed(self) -> RunResult[Any]:
+        operation = RunObserved(
+            agent=self.agent.name, model=self.agent.engine.info.name, conversation=self.conversation.id
+        )
+        with observed(self.observers, operation) as report:
+            result = await self._steps()
+            content = self.conversation.messages[-1].content
+            report(Done(usage=result.usage, finish=result.finish, content=content))
+        return result
+
+    async def _steps(self) -> RunResult[Any]:
+        for step in range(self.limits.steps):
+            self._consider_limits(step)
+            turn = await self._turn(step)
+            if self._repeats(turn.message.calls):
+                self._finish = "repetition"
+                continue
+            self.conversation.extend(turn.message, token_ids=turn.token_ids, model=self.agent.engine.info.digest)
+            if turn.message.calls:
+                await self._answer_calls(turn.message)
+            await self._save()
+            if not turn.message.calls:
+                return self._result(turn)
+        raise AssertionError("the last step offers no tool, so it ends with an answer")
+
+    def _consider_limits(self, step: int) -> None:
+        """Let the model answer from here on if the run may not go on otherwise."""
+        if self._finish != "answer" or not self.agent.caller.targets:
+            return
+        tokens = self.limits.completion_tokens
+        usage = self.session.usage
+        if step + 1 == self.limits.steps:
+            self._finish = "steps"
+        elif step and tokens is not None and tokens - usage.completion_tokens <= self.limits.answer_tokens:
+            self._finish = "tokens"
+        elif step and self.limits.stop_when is not None and self.limits.stop_when(usage):
+            self._finish = "stopped"
+
+    async def _turn(self, step: int) -> Turn:
+        agent, talk = self.agent, self.conversation
+        model = agent.engine.info
+        barred = frozenset(agent.handoffs) if self._num_handoffs >= self.limits.handoffs else frozenset[str]()
+        aim = Aim(may_call=self._finish == "answer", form=self._form, barred=barred)
+        operation = TurnObserved(agent=agent.name, model=model.name, conversation=talk.id, step=step)
+        with observed(self.observers, operation) as report:
+            turn = await agent.caller.turn(
+                self.session, talk.messages, past=talk.past(model.digest), aim=aim, emit=self.emit
+            )
+            usage = self.session.turn_usage
+            calls = tuple(call.name for call in turn.message.calls)
+            report(Done(usage=usage, finish=turn.finish, calls=calls, content=turn.message.content))
+        await self.emit(TurnFinished(step=step, usage=usage, total=self.session.usage))
+        return turn
+
+    def _repeats(self, calls: Sequence[ToolCall]) -> bool:
+        """Whether one of the calls was made as often as it may be."""
+
+        def times(call: ToolCall) -> int:
+            return sum((made.name, made.arguments) == (call.name, call.arguments) for made in self._asked)
+
+        return any(times(call) >= self.limits.same_call for call in calls)
+
+    async def _answer_calls(self, message: Message) -> None:
+        """Give every call of the last message its result.
+
+        Raises:
+            DeadlineExceeded, ToolFailed, InvalidInput: calls that have ended by then keep their results.
+        """
+        self._asked += message.calls
+        work = ToolRound(run=self, calls=list(message.calls))
+        try:
+            await self.session.within_deadline(functools.partial(self._work, work))
+        finally:
+            self.conversation.messages[-1] = replace(message, calls=tuple(work.calls))
+            self.calls += work.calls
+            self.conversation.messages += work.messages()
+        work.raise_failure()
+
+    async def _work(self, work: ToolRound) -> None:
+        await work.review()
+        await work.run_tools()
+        handoffs = [(at, call) for at, call in enumerate(work.calls) if call.name in self.agent.handoffs]
+        if work.failures or not handoffs:
+            return
+        await self._hand_over(work, *handoffs[0])
+        for at, call in handoffs[1:]:
+            await work.finish(at, failed(call, f"Error: {self.agent.name} takes over already"))
+
+    async def _hand_over(self, work: ToolRound, at: int, call: ToolCall) -> None:
+        self.agent = self.agent.handoffs[call.name]
+        self.session.move_to(self.agent.engine)
+        self._num_handoffs += 1
+        await self.emit(HandedOff(call=call, agent=self.agent.name))
+        await work.finish(at, ToolResult(call_id=call.id, name=call.name, content=f"{self.agent.name} takes over."))
+
+    async def _save(self) -> None:
+        if self._store is not None:
+            with anyio.CancelScope(shield=True):  # what has happened is written down, come what may
+                await self._store.save(self.conversation)
+
+    def _result(self, turn: Turn) -> RunResult[Any]:
+        output, evidence = turn.message.content, ()
+        if self._form is not None and turn.filled is not None:
+            output = self._form.validator.build(turn.filled.value)
+            evidence = evidence_of(self._form.form.root, turn.filled)
+        return RunResult(
+            output=output,
+            finish="length" if turn.finish == "length" else self._finish,
+            calls=tuple(self.calls),
+            messages=tuple(self.conversation.messages),
+            usage=self.session.usage,
+            conversation=self.conversation,
+            agent=self.agent,
+            evidence=evidence,
+        )

@@ -1,0 +1,131 @@
+"""The server as an ASGI application, for uvicorn or for mounting in another one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from agentform.agent.respond import Responder
+from agentform.calls.prior import PriorStore
+from agentform.calls.thinking import Reasoning
+from agentform.errors import EngineClosed
+from agentform.runtime.engine import Engine
+from agentform.serve.admission import Admission
+from agentform.serve.chat import Chat
+from agentform.serve.decisions import DecisionEndpoint
+from agentform.serve.exchange import exchange_app
+from agentform.serve.guards import KeyGuard, LocalGuard, Recorder
+from agentform.serve.metrics import ServerMetrics
+from agentform.serve.settings import ServerSettings
+from agentform.serve.wire import Problem, model_not_found
+
+__all__ = ["Service"]
+
+
+@dataclass(kw_only=True)
+class Service:
+    """An engine behind HTTP. Closing the engine is its owner's business."""
+
+    engine: Engine
+    settings: ServerSettings = field(default_factory=ServerSettings)
+    reasoning: Reasoning = field(default_factory=Reasoning)
+    priors: PriorStore = field(default_factory=PriorStore)
+
+    def __post_init__(self) -> None:
+        settings = self.settings
+        self.model = settings.served_name or self.engine.info.name
+        self.admission = Admission(
+            max_running=settings.max_running, max_queued=settings.max_queued, deadline_s=settings.deadline_s
+        )
+        self.metrics = ServerMetrics(self.engine, self.admission)
+        self.engine_failed = False
+        self.app: ASGIApp = self._app()
+
+    def _app(self) -> ASGIApp:
+        routes = self._routes()
+        paths = [route.path for route in routes if "{" not in route.path]
+        keys = self.settings.api_keys
+        guard = Middleware(KeyGuard, keys=keys) if keys else Middleware(LocalGuard)
+        return Starlette(
+            routes=routes,
+            middleware=[Middleware(Recorder, metrics=self.metrics, paths=paths), guard],
+            exception_handlers={HTTPException: _not_here},
+        )
+
+    def _routes(self) -> list[Route]:
+        responder = Responder(self.engine, reasoning=self.reasoning, priors=self.priors)
+        chat = Chat(responder, self.settings, model=self.model, metrics=self.metrics)
+        decisions = DecisionEndpoint(self.engine, self.priors, model=self.model, metrics=self.metrics)
+        handlers = {"/v1/chat/completions": chat.handler, "/v1/decisions": decisions.handler}
+        posts = [
+            Route(
+                path,
+                _Endpoint(exchange_app(handler, admission=self.admission, settings=self.settings, failed=self._failed)),
+                methods=["POST"],
+            )
+            for path, handler in handlers.items()
+        ]
+        return [
+            *posts,
+            Route("/v1/models", self._models, methods=["GET"]),
+            Route("/v1/models/{name:path}", self._model, methods=["GET"]),
+            Route("/health", self._health, methods=["GET"]),
+            Route("/metrics", self._metrics_text, methods=["GET"]),
+        ]
+
+    def _failed(self, error: Exception) -> None:
+        self.engine_failed = self.engine_failed or isinstance(error, EngineClosed)
+
+    async def _health(self, request: Request) -> Response:
+        state = "failed" if self.engine_failed else "draining" if self.admission.draining else "ok"
+        return JSONResponse({"status": state, "model": self.model}, status_code=200 if state == "ok" else 503)
+
+    async def _metrics_text(self, request: Request) -> Response:
+        return Response(self.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def _models(self, request: Request) -> Response:
+        return JSONResponse({"object": "list", "data": [self._model_body()]})
+
+    async def _model(self, request: Request) -> Response:
+        if request.path_params["name"] != self.model:
+            return _problem(model_not_found(request.path_params["name"], self.model).problem)
+        return JSONResponse(self._model_body())
+
+    def _model_body(self) -> dict[str, object]:
+        return {
+            "id": self.model,
+            "object": "model",
+            "created": 0,
+            "owned_by": "agentform",
+            "context_tokens": self.engine.info.context_tokens,
+        }
+
+
+class _Endpoint:
+    """An ASGI application as an object: functions are taken for functions of a request."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+
+def _problem(problem: Problem) -> Response:
+    return JSONResponse(problem.body(), status_code=problem.status, headers=dict(problem.headers))
+
+
+async def _not_here(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    messages = {404: "there is nothing at this path", 405: "this path does not take this method"}
+    codes = {404: "not_found", 405: "method_not_allowed"}
+    problem = Problem(status=status, message=messages.get(status, "refused"), code=codes.get(status, "refused"))
+    allowed = (error.headers or {}) if isinstance(error, HTTPException) else {}
+    return JSONResponse(problem.body(), status_code=status, headers=dict(allowed))

@@ -1,0 +1,220 @@
+"""The fields of `POST /v1/chat/completions`, as OpenAI names them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import Field
+
+from agentform.serve.parsing import Fields, Ignored, Unsupported, only, unsupported
+
+__all__ = ["ChatFields", "MessageFields", "NamedChoice", "ResponseFormat", "SchemaFormat", "Text", "ToolFields"]
+
+_MOST_MESSAGES = 10_000
+_MOST_TOOLS = 512
+_MOST_STOPS = 16
+_LONGEST_TEXT = 512
+
+ShortText: TypeAlias = Annotated[str, Field(max_length=_LONGEST_TEXT)]
+StopText: TypeAlias = Annotated[str, Field(min_length=1, max_length=_LONGEST_TEXT)]
+Zero: TypeAlias = Annotated[float, only(0)]
+
+
+class TextPart(Fields):
+    """A piece of text; pictures, sound and files are not taken."""
+
+    type: Literal["text"]
+    text: str
+    prompt_cache_breakpoint: Ignored = None
+
+
+class RefusalPart(Fields):
+    """What a model said instead of an answer."""
+
+    type: Literal["refusal"]
+    refusal: str
+
+    @property
+    def text(self) -> str:
+        """The refusal is text like any other."""
+        return self.refusal
+
+
+Text: TypeAlias = str | list[TextPart]
+
+
+class SystemFields(Fields):
+    """Instructions."""
+
+    role: Literal["system"]
+    content: Text
+    name: Ignored = None
+
+
+class DeveloperFields(Fields):
+    """Instructions, by their newer name."""
+
+    role: Literal["developer"]
+    content: Text
+    name: Ignored = None
+
+
+class UserFields(Fields):
+    """What the user says."""
+
+    role: Literal["user"]
+    content: Text
+    name: Ignored = None
+
+
+class CalledFunction(Fields):
+    """The function of a past call; `arguments` is JSON text."""
+
+    name: str
+    arguments: str
+
+
+class PastCall(Fields):
+    """A call that the assistant made."""
+
+    id: ShortText
+    type: Literal["function"] = "function"
+    function: CalledFunction
+    index: Ignored = None
+
+
+class AssistantFields(Fields):
+    """What the model said and called. Fields that servers add to their answers may be sent back."""
+
+    role: Literal["assistant"]
+    content: str | list[Annotated[TextPart | RefusalPart, Field(discriminator="type")]] | None = None
+    tool_calls: list[PastCall] | None = None
+    refusal: str | None = None
+    name: Ignored = None
+    annotations: Ignored = None
+    reasoning_content: Ignored = None
+    audio: Unsupported = None
+    function_call: Unsupported = None
+
+
+class ToolResultFields(Fields):
+    """What a tool returned."""
+
+    role: Literal["tool"]
+    content: Text
+    tool_call_id: ShortText
+    name: Ignored = None
+
+
+MessageFields: TypeAlias = Annotated[
+    SystemFields | DeveloperFields | UserFields | AssistantFields | ToolResultFields, Field(discriminator="role")
+]
+
+
+class FunctionFields(Fields):
+    """A tool's name, description and the JSON Schema of its arguments."""
+
+    name: str
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class ToolFields(Fields):
+    """A tool."""
+
+    type: Literal["function"]
+    function: FunctionFields
+
+
+class ChosenFunction(Fields):
+    """The name of the tool that must be called."""
+
+    name: str
+
+
+class NamedChoice(Fields):
+    """The choice of one tool."""
+
+    type: Literal["function"]
+    function: ChosenFunction
+
+
+class TextFormat(Fields):
+    """An answer in free text."""
+
+    type: Literal["text"]
+
+
+class ObjectFormat(Fields):
+    """An answer that is some JSON object."""
+
+    type: Literal["json_object"]
+
+
+class SchemaFormat(Fields):
+    """The JSON Schema that an answer must satisfy."""
+
+    name: ShortText
+    description: str | None = None
+    schema_: dict[str, Any] = Field(alias="schema")
+    strict: bool | None = None
+
+
+class SchemaAnswer(Fields):
+    """An answer that satisfies a JSON Schema."""
+
+    type: Literal["json_schema"]
+    json_schema: SchemaFormat
+
+
+ResponseFormat: TypeAlias = Annotated[TextFormat | ObjectFormat | SchemaAnswer, Field(discriminator="type")]
+
+
+class StreamOptions(Fields):
+    """What a stream holds beside the answer."""
+
+    include_usage: bool | None = None
+    include_obfuscation: Annotated[bool | None, only(False)] = None
+
+
+class ChatFields(Fields):
+    """A request for one turn."""
+
+    model: str
+    messages: list[MessageFields] = Field(min_length=1, max_length=_MOST_MESSAGES)
+    tools: list[ToolFields] | None = Field(default=None, max_length=_MOST_TOOLS)
+    tool_choice: Literal["auto", "none", "required"] | NamedChoice | None = None
+    parallel_tool_calls: bool | None = None
+    response_format: ResponseFormat | None = None
+    max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
+    max_completion_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    seed: int | None = Field(default=None, ge=-(2**63), lt=2**63)
+    stop: StopText | Annotated[list[StopText], Field(max_length=_MOST_STOPS)] | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
+    n: Annotated[int | None, only(1)] = None
+    user: ShortText | None = None
+    metadata: dict[ShortText, ShortText] | None = None
+    prompt_cache_key: ShortText | None = None
+    frequency_penalty: Zero | None = None
+    presence_penalty: Zero | None = None
+    logprobs: Annotated[bool | None, only(False)] = None
+    top_logprobs: Annotated[int | None, only(0)] = None
+    logit_bias: Annotated[dict[str, float] | None, only({})] = None
+    modalities: Annotated[list[str] | None, only(["text"])] = None
+    store: Annotated[bool | None, only(False)] = None
+    service_tier: Ignored = None
+    safety_identifier: Ignored = None
+    prompt_cache_options: Ignored = None
+    prompt_cache_retention: Ignored = None
+    verbosity: Ignored = None
+    audio: Unsupported = None
+    prediction: Unsupported = None
+    moderation: Unsupported = None
+    web_search_options: Unsupported = None
+    functions: Annotated[Any, unsupported("; use tools")] = None
+    function_call: Annotated[Any, unsupported("; use tool_choice")] = None

@@ -1,0 +1,161 @@
+"""`POST /v1/decisions`: typed questions about a text or conversation, all of them scored in one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agentform.calls.decisions import Decision, Decisions, OneOf, YesNo, decide
+from agentform.calls.limits import Limits
+from agentform.calls.prior import PriorStore
+from agentform.errors import InvalidInput
+from agentform.messages import Message, ToolCall, ToolResult, Usage
+from agentform.runtime.engine import Engine
+from agentform.schema.json_text import dumps, loads
+from agentform.serve.decision_fields import (
+    CallFields,
+    ChoiceFields,
+    DecisionFields,
+    InputFields,
+    OutputFields,
+    Parts,
+    PredicateFields,
+    QuestionFields,
+    ScoreFields,
+)
+from agentform.serve.exchange import Exchange
+from agentform.serve.metrics import ServerMetrics
+from agentform.serve.parsing import parse
+from agentform.serve.wire import bad_request, model_not_found
+
+__all__ = ["DecisionEndpoint"]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A question under the key by which the model sees it."""
+
+    key: str
+    fields: QuestionFields
+
+
+class DecisionEndpoint:
+    """Answers decision requests with `decide`."""
+
+    def __init__(self, engine: Engine, priors: PriorStore, *, model: str, metrics: ServerMetrics) -> None:
+        self._engine = engine
+        self._priors = priors
+        self._model = model
+        self._metrics = metrics
+
+    def handler(self, body: bytes, exchange: Exchange) -> Callable[[Exchange], Awaitable[None]]:
+        """Read a request. Raises Refused."""
+        fields = parse(DecisionFields, body)
+        if fields.model != self._model:
+            raise model_not_found(fields.model, self._model)
+        messages = _messages(fields.input)
+        asked = _named(fields.questions)
+        questions = {item.key: _question(item.fields, at) for at, item in enumerate(asked)}
+
+        async def work(exchange: Exchange) -> None:
+            decisions = await decide(self._engine, messages, questions, limits=Limits(), priors=self._priors)
+            self._metrics.tokens(decisions.prompt_usage, decisions.usage)
+            await exchange.answer(self._body(asked, decisions))
+
+        return work
+
+    def _body(self, asked: Sequence[_Asked], decisions: Decisions) -> dict[str, Any]:
+        answers = [_answer(item.fields, decisions[item.key]) for item in asked]
+        return {"model": self._model, "answers": answers, "usage": _usage(decisions.prompt_usage)}
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    return {
+        "input_tokens": usage.prompt_tokens,
+        "input_tokens_details": {"cached_tokens": usage.cached_tokens or 0, "cache_write_tokens": 0},
+        "output_tokens": usage.completion_tokens,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+    }
+
+
+def _named(questions: Sequence[QuestionFields]) -> list[_Asked]:
+    """A key for each question: its name where it has one, and no key twice."""
+    made: dict[str, _Asked] = {}
+    for at, fields in enumerate(questions):
+        key = fields.name or f"answer_{at + 1}"
+        while key in made:
+            key += "_"
+        made[key] = _Asked(key, fields)
+    return list(made.values())
+
+
+def _question(fields: QuestionFields, at: int) -> YesNo | OneOf:
+    said = _text(fields.instructions)
+    match fields:
+        case PredicateFields():
+            return YesNo(said)
+        case ChoiceFields():
+            values = [choice.value for choice in fields.choices]
+            described = [(choice.value, choice.description) for choice in fields.choices]
+        case ScoreFields():
+            values = [level.label for level in fields.levels]
+            described = [(level.label, level.description) for level in fields.levels]
+    if len({(type(value), value) for value in values}) < len(values):
+        where = "choices" if isinstance(fields, ChoiceFields) else "levels"
+        raise bad_request("an option is given twice", param=f"questions[{at}].{where}")
+    notes = "; ".join(f"{value}: {note}" for value, note in described if note)
+    return OneOf(f"{said} ({notes})" if notes else said, values)
+
+
+def _answer(fields: QuestionFields, decision: Decision) -> dict[str, Any]:
+    body: dict[str, Any] = {"type": fields.type, "name": fields.name}
+    match fields:
+        case PredicateFields():
+            return body | {"probability": dict(decision.probabilities)[True]}
+        case ChoiceFields():
+            rows = [{"value": value, "probability": p} for value, p in decision.probabilities]
+            return body | {"choice": decision.value, "confidence": decision.probability, "probabilities": rows}
+        case ScoreFields():
+            levels = list(enumerate(decision.probabilities))
+            rows = [{"value": at, "label": label, "probability": p} for at, (label, p) in levels]
+            score = sum(at * p for at, (_, p) in levels)
+            return body | {"score": score, "confidence": decision.probability, "probabilities": rows}
+
+
+def _messages(given: str | Sequence[InputFields]) -> list[Message]:
+    if isinstance(given, str):
+        return [Message(role="user", content=given)]
+    names = {item.call_id: item.name for item in given if isinstance(item, CallFields)}
+    made: list[Message] = []
+    for at, item in enumerate(given):
+        if isinstance(item, CallFields):
+            made.append(Message(role="assistant", calls=(_call(item, at),)))
+        elif isinstance(item, OutputFields):
+            if item.call_id not in names:
+                raise bad_request("call_id must be that of a function_call", param=f"input[{at}].call_id")
+            result = ToolResult(call_id=item.call_id, name=names[item.call_id], content=_text(item.output))
+            made.append(Message(role="tool", content=result.content, result=result))
+        else:
+            role = "system" if item.role == "developer" else item.role
+            made.append(Message(role=role, content=_text(item.content)))
+    if not made:
+        raise bad_request("the input must hold at least one message", param="input")
+    return made
+
+
+def _call(item: CallFields, at: int) -> ToolCall:
+    try:
+        arguments = loads(item.arguments)
+    except InvalidInput as error:
+        raise bad_request(f"the arguments are {error}", param=f"input[{at}].arguments") from error
+    if not isinstance(arguments, dict):
+        raise bad_request("the arguments must be a JSON object", param=f"input[{at}].arguments")
+    return ToolCall(id=item.call_id, name=item.name, arguments=arguments)
+
+
+def _text(parts: Parts) -> str:
+    if isinstance(parts, str):
+        return parts
+    return "\n".join(part.text if part.type != "input_json" else dumps(part.json_) for part in parts)

@@ -1,0 +1,184 @@
+"""One request from its body to its answer: read within limits, cancelled when the client goes, always answered."""
+
+from __future__ import annotations
+
+import json
+import logging
+import traceback
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+from starlette.requests import Request
+from starlette.types import Message, Receive, Scope, Send
+
+from agentform.errors import AgentformError
+from agentform.serve.admission import Admission
+from agentform.serve.settings import ServerSettings
+from agentform.serve.wire import Problem, Refused, bad_request, problem_of
+
+__all__ = ["Exchange", "Handler", "exchange_app", "send_json", "send_problem"]
+
+_LOG = logging.getLogger("agentform.serve")
+_FAREWELL_S = 2.0
+"""Seconds in which a client must take the news that its request was ended."""
+
+Work = Callable[["Exchange"], Awaitable[None]]
+Handler = Callable[[bytes, "Exchange"], Work]
+"""Reads a body, raising Refused or an AgentformError, into the work that answers it."""
+
+
+async def send_json(send: Send, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
+    """A whole response."""
+    data = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
+    lines = {"content-type": "application/json", "content-length": str(len(data)), **(headers or {})}
+    await send(_start(status, lines))
+    await send({"type": "http.response.body", "body": data})
+
+
+async def send_problem(send: Send, problem: Problem) -> None:
+    """An error as a whole response."""
+    await send_json(send, problem.status, problem.body(), dict(problem.headers))
+
+
+def _start(status: int, headers: dict[str, str]) -> Message:
+    encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
+    return {"type": "http.response.start", "status": status, "headers": encoded}
+
+
+class Exchange:
+    """The sending side of one request; answers once, whole or as a stream of server-sent events."""
+
+    def __init__(self, request: Request, send: Send) -> None:
+        self.request = request
+        self._send = send
+        self._streaming = False
+        self._done = False
+
+    async def answer(self, body: Any) -> None:
+        """Send the whole answer."""
+        self._done = True
+        await send_json(self._send, 200, body)
+
+    async def event(self, data: Any) -> None:
+        """Send one server-sent event; the first one begins the response."""
+        if not self._streaming:
+            self._streaming = True
+            headers = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-store"}
+            await self._send(_start(200, headers))
+        text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+        body = f"data: {text}\n\n".encode(errors="replace")
+        await self._send({"type": "http.response.body", "body": body, "more_body": True})
+
+    async def end(self) -> None:
+        """End the stream."""
+        await self.event("[DONE]")
+        self._done = True
+        await self._send({"type": "http.response.body", "body": b""})
+
+    async def fail(self, problem: Problem) -> None:
+        """Say why there is no answer, or no rest of it; within bounds, as the client may not listen."""
+        if self._done:
+            return
+        with anyio.move_on_after(_FAREWELL_S, shield=True):
+            if not self._streaming:
+                await send_problem(self._send, problem)
+                return
+            await self.event(problem.body())
+            await self._send({"type": "http.response.body", "body": b""})
+
+
+def exchange_app(
+    handler: Handler, *, admission: Admission, settings: ServerSettings, failed: Callable[[Exception], None]
+) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
+    """An ASGI endpoint that reads a JSON body and does the work the handler makes of it."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = Exchange(Request(scope, receive), send)
+        try:
+            body = await _read_body(exchange.request, settings)
+            if body is None:
+                return
+            await _until_gone(receive, lambda: _work(handler, body, exchange, admission, failed))
+        except Refused as refused:
+            await exchange.fail(refused.problem)
+
+    return app
+
+
+async def _work(
+    handler: Handler, body: bytes, exchange: Exchange, admission: Admission, failed: Callable[[Exception], None]
+) -> None:
+    try:
+        async with admission.admit():
+            # Off the event loop: schemas of tools are compiled here.
+            work = await anyio.to_thread.run_sync(handler, body, exchange)
+            await work(exchange)
+    except Refused as refused:
+        await exchange.fail(refused.problem)
+    except Exception as error:
+        failed(error)
+        problem = problem_of(error)
+        if not isinstance(error, AgentformError):
+            _log_failure(error)
+        await exchange.fail(problem)
+
+
+def _log_failure(error: Exception) -> None:
+    """Where it happened; not its message, which may hold what a client sent."""
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    _LOG.error("a request failed with %s\n%s", type(error).__name__, frames)
+
+
+async def _read_body(request: Request, settings: ServerSettings) -> bytes | None:
+    """The body; `None` if the client went before it was whole.
+
+    Raises Refused: 415 for another content type, 413 when it is too large, 408 when it does not arrive in time.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        # A web page can make a browser send other types to a local server without asking it first.
+        problem = Problem(status=415, code="unsupported_media_type", message="content-type must be application/json")
+        raise Refused(_closing(problem))
+    declared = request.headers.get("content-length", "0")
+    if not declared.isdecimal():
+        raise bad_request("content-length must be a number", param=None)
+    if int(declared) > settings.max_body_bytes:
+        raise Refused(_too_large(settings))
+    data = bytearray()
+    with anyio.move_on_after(settings.body_timeout_s):
+        while True:
+            message = await request.receive()
+            if message["type"] == "http.disconnect":
+                return None
+            data += message.get("body", b"")
+            if len(data) > settings.max_body_bytes:
+                raise Refused(_too_large(settings))
+            if not message.get("more_body"):
+                return bytes(data)
+    message_text = f"the body did not arrive within {settings.body_timeout_s:g} s"
+    raise Refused(_closing(Problem(status=408, code="request_timeout", message=message_text)))
+
+
+def _too_large(settings: ServerSettings) -> Problem:
+    message = f"the body is larger than {settings.max_body_bytes:,} bytes"
+    return _closing(Problem(status=413, code="request_too_large", message=message))
+
+
+def _closing(problem: Problem) -> Problem:
+    """The rest of the body is not read, so that the connection cannot be used again."""
+    return Problem(status=problem.status, code=problem.code, message=problem.message, headers={"connection": "close"})
+
+
+async def _until_gone(receive: Receive, work: Callable[[], Awaitable[None]]) -> None:
+    """Do the work; it is cancelled when the client disconnects."""
+    async with anyio.create_task_group() as group:
+
+        async def watch() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            group.cancel_scope.cancel()
+
+        group.start_soon(watch)
+        await work()
+        group.cancel_scope.cancel()

@@ -1,0 +1,105 @@
+"""What stands before every endpoint: who may come in, and what is written down of each request."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import logging
+import time
+import uuid
+from collections.abc import Sequence
+from hashlib import sha256
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from agentform.serve.exchange import send_problem
+from agentform.serve.metrics import ServerMetrics
+from agentform.serve.wire import Problem
+
+__all__ = ["KeyGuard", "LocalGuard", "Recorder"]
+
+_LOG = logging.getLogger("agentform.serve")
+_OPEN = ("/health",)
+
+
+class KeyGuard:
+    """Lets in who shows one of the keys; /health is open to all."""
+
+    def __init__(self, app: ASGIApp, *, keys: Sequence[str]) -> None:
+        self._app = app
+        # Digests have one length, so that the comparison says nothing of a key's.
+        self._digests = [sha256(key.encode()).digest() for key in keys]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request or answer it with 401."""
+        if scope["type"] != "http" or scope["path"] in _OPEN or self._known(Headers(scope=scope)):
+            await self._app(scope, receive, send)
+            return
+        message = "a valid API key is needed: Authorization: Bearer KEY"
+        headers = {"www-authenticate": "Bearer"}
+        await send_problem(send, Problem(status=401, code="invalid_api_key", message=message, headers=headers))
+
+    def _known(self, headers: Headers) -> bool:
+        scheme, _, key = headers.get("authorization", "").partition(" ")
+        shown = sha256(key.strip().encode(errors="replace")).digest()
+        # All are compared, whichever fits, so that the time says nothing.
+        fits = [hmac.compare_digest(shown, digest) for digest in self._digests]
+        return scheme.lower() == "bearer" and any(fits)
+
+
+class LocalGuard:
+    """For servers without a key: refuses requests that a web page has redirected here under a name of its own."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request or answer it with 403."""
+        if scope["type"] != "http" or _is_loopback(Headers(scope=scope).get("host", "")):
+            await self._app(scope, receive, send)
+            return
+        message = "without an API key this server answers to localhost only; the Host header names another"
+        await send_problem(send, Problem(status=403, code="host_not_allowed", message=message))
+
+
+def _is_loopback(host: str) -> bool:
+    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    if name.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+class Recorder:
+    """Gives each request an id, and counts and logs it: its path, status and time, and nothing that it said."""
+
+    def __init__(self, app: ASGIApp, *, metrics: ServerMetrics, paths: Sequence[str]) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._paths = frozenset(paths)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started, status, request_id = time.perf_counter(), 499, f"req_{uuid.uuid4().hex}"
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message)["x-request-id"] = request_id
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        finally:
+            # Paths that do not exist are one, so that nobody can fill the metrics with names.
+            path = scope["path"] if scope["path"] in self._paths else "other"
+            seconds = time.perf_counter() - started
+            self._metrics.request(path=path, status=status, seconds=seconds)
+            _LOG.info("%s %s %s %d %.3fs", request_id, scope["method"], path, status, seconds)
