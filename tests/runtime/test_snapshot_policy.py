@@ -164,3 +164,10 @@ def test_the_longest_horizons_are_exact_first():
     """Rounding errors add up over restores only where they are not forgotten in between."""
     horizons, geometry = one_layer([20.0, 2000.0, 20_000.0], conv_bytes=0)
     assert tiers(SnapshotPolicy(budget_bytes=2 * 160 + 512), horizons, geometry) == ["INT8", "INT8", "EXACT"]
+
+
+def test_a_head_that_never_forgets_is_rounded_sooner_than_another_is_dropped_for_it():
+    horizons, geometry = one_layer([2000.0, 2000.0, 2000.0, math.inf], conv_bytes=0)
+    all_int8 = plan_bytes(TierPlan(tiers={0: (Tier.INT8,) * 4}), geometry)
+    plan = SnapshotPolicy(budget_bytes=all_int8).plan(horizons, geometry)
+    assert plan.tiers[0] == (Tier.INT8,) * 4

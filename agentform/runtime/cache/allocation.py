@@ -8,8 +8,8 @@ the unit's own rate, so over the next `LOOKAHEAD_TOKENS` it counts with
 - DROP loses the whole state: 1 * weight(H).
 - REPLAY loses what is older than the window of W tokens: r ** W * weight(H).
 - INT8 loses `INT8_ERROR` each time, and a conversation is restored and written again and again, every `GAP_TOKENS` at
-  worst; old errors fade, so they add up to INT8_ERROR / (1 - r ** GAP_TOKENS) at most: the longest horizons gain most
-  from being exact.
+  worst; old errors fade, so they add up to INT8_ERROR / (1 - r ** GAP_TOKENS), and for what hardly fades to
+  `RESTORES` of them: the longest horizons gain most from being exact.
 - EXACT loses nothing.
 
 Every head counts alike, since models normalise each head's output (a key channel counts as its share of a head). The
@@ -36,6 +36,8 @@ __all__ = ["INT8_ERROR", "WINDOWS_TOKENS", "allocate", "expected_error"]
 
 LOOKAHEAD_TOKENS = 256
 GAP_TOKENS = 16
+RESTORES = 50
+"""How often a conversation is restored from a snapshot at most, as the model has it."""
 INT8_ERROR = 3.0**2 / (12 * 127**2)
 """Energy of the rounding error over that of the state, for values whose greatest is three times their root mean
 square."""
@@ -84,7 +86,8 @@ class _Options:
         errors[Tier.REPLAY] = np.inf
         forgetful = forgetful_units(layer, window)
         errors[Tier.REPLAY, forgetful] = (rate**window * weight)[forgetful]
-        errors[Tier.INT8] = np.minimum(INT8_ERROR * weight / np.maximum(1 - rate**GAP_TOKENS, 1e-9), weight)
+        roundings = 1 / np.maximum(1 - rate**GAP_TOKENS, 1 / RESTORES)
+        errors[Tier.INT8] = np.minimum(INT8_ERROR * roundings, 1.0) * weight
         each = [geometry.unit_bytes(tier) if geometry is not None else 0 for tier in Tier]
         sizes = np.repeat(np.array(each, dtype=np.float64)[:, None], units, axis=1)
         fixed = geometry.replay_bytes(window) if geometry is not None else 0
