@@ -17,9 +17,11 @@ from rich.console import Console
 
 from agentform.errors import InvalidInput
 
-__all__ = ["RESULTS", "Context", "quantiles"]
+__all__ = ["PLOTS", "RESULTS", "Context", "quantiles"]
 
 RESULTS = Path(__file__).parent / "results"
+PLOTS = Path(__file__).parents[1] / "docs" / "plots"
+"""Of pages that show their plots."""
 _PACKAGES = ("agentform", "llguidance", "xgrammar", "pydantic", "jsonschema", "torch", "transformers", "tokenizers")
 
 

@@ -1,0 +1,159 @@
+"""The parts' figures as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+__all__ = ["show"]
+
+
+def show(console: Console, part: str, figures: Any) -> None:
+    """Print one part's tables."""
+    for table in _TABLES[part](figures):
+        console.print(table)
+
+
+def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
+    table = Table(title=title, title_justify="left")
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="left" if number == 0 else "right")
+    for row in rows:
+        table.add_row(*map(str, row))
+    return table
+
+
+def _change(found: Mapping[str, float]) -> str:
+    return f"{100 * found['mean']:+.1f} [{100 * found['low']:+.1f}, {100 * found['high']:+.1f}]"
+
+
+def _quality(figures: Mapping[str, Any]) -> Iterator[Table]:
+    for model, found in figures.items():
+        cells = sorted({(row["tokens"], row["pairs"]) for row in found["rows"]})
+        for tokens, pairs in cells:
+            rows = [row for row in found["rows"] if (row["tokens"], row["pairs"]) == (tokens, pairs)]
+            rows.sort(key=lambda row: (row["way"], -row["bytes"]))
+            live = rows[0]["live_recall"]
+            title = f"{model}, {pairs} keys in {tokens:,} tokens: recall of the live state {100 * live:.1f}"
+            columns = ["way", "bytes", "states ÷", "recall", "− live", "logit error", "noise error", "ours − this"]
+            yield _table(title, columns, [_quality_row(row) for row in rows])
+
+
+def _quality_row(row: Mapping[str, Any]) -> list[object]:
+    ours = row.get("ours_minus_this")
+    return [
+        row["way"],
+        f"{row['bytes']:,}",
+        f"{row['state_ratio']:.1f}",
+        f"{100 * row['recall']:.1f}",
+        _change(row["minus_live"]),
+        f"{row['logit_error']:.3f}",
+        f"{row['text_error']:.3f}",
+        _change(ours) if ours else "",
+    ]
+
+
+def _refresh(figures: Mapping[str, Any]) -> Iterator[Table]:
+    for model, rows in figures.items():
+        columns = ["heads kept, int8", "run again", "recall", "− none run again", "logit error", "noise error"]
+        lines = [
+            [
+                f"{row['kept']:.0%}",
+                row["window"],
+                f"{100 * row['recall']:.1f}",
+                _change(row["minus_none"]),
+                f"{row['logit_error']:.3f}",
+                f"{row['text_error']:.3f}",
+            ]
+            for row in rows
+        ]
+        yield _table(f"{model}: tokens run again after a restore", columns, lines)
+
+
+def _forms(figures: Mapping[str, Any]) -> Iterator[Table]:
+    for model, rows in figures.items():
+        columns = ["start", "later", "fields", "parallel", "in turn", "parallel − in turn", "parallel − live"]
+        columns += ["error, parallel", "error, in turn"]
+        yield _table(f"{model}: forms", columns, [_forms_row(row) for row in rows])
+
+
+def _forms_row(row: Mapping[str, Any]) -> list[object]:
+    return [
+        row["start"],
+        row["later"],
+        row["fields"],
+        f"{100 * row['parallel']:.1f}",
+        f"{100 * row['in_turn']:.1f}",
+        _change(row["forking"]),
+        _change(row["state"]),
+        f"{row['parallel_error']:.3f}",
+        f"{row['in_turn_error']:.3f}",
+    ]
+
+
+def _chains(figures: Mapping[str, Any]) -> Iterator[Table]:
+    for model, found in figures.items():
+        links = [link for link in (1, 10, 20, 30, 40, 50) if link <= len(found["recall"]["live"])]
+        rows = [
+            [
+                name,
+                *(f"{errors[link - 1]:.3f}" for link in links),
+                f"{found['growth'][name]['ratio']:.2f} [{found['growth'][name]['low']:.2f}, "
+                f"{found['growth'][name]['high']:.2f}]",
+                f"{100 * found['recall'][name][-1]:.1f}",
+            ]
+            for name, errors in found["logit_error"].items()
+        ]
+        live = 100 * found["recall"]["live"][-1]
+        title = f"{model}: logit error after so many restores; recall of the live state at the end {live:.1f}"
+        yield _table(title, ["codec", *map(str, links), "last fifth ÷ second", "recall at the end"], rows)
+
+
+def _capacity(figures: Mapping[str, Any]) -> Iterator[Table]:
+    sizes = [[s["way"], f"{s['bytes']:,}", f"{s['ratio']:.2f}", f"{s['state_ratio']:.2f}"] for s in figures["sizes"]]
+    yield _table("A snapshot of Qwen3-Next's size", ["way", "bytes", "÷", "states ÷"], sizes)
+    passes = [
+        [row["budget"], row["way"], row["conversations_held"], f"{row['sequential']:.3f}", f"{row['random']:.3f}"]
+        for row in figures["passes"]
+    ]
+    yield _table(
+        "500 conversations, second pass: hit rate", ["budget for", "way", "held", "sequential", "random"], passes
+    )
+    numbers = sorted({row["conversations"] for row in figures["cliff"]})
+    names = list(dict.fromkeys((row["order"], row["way"]) for row in figures["cliff"]))
+    rates = {(row["order"], row["way"], row["conversations"]): row["hit_rate"] for row in figures["cliff"]}
+    cliff = [[order, way, *(f"{rates[order, way, num]:.2f}" for num in numbers)] for order, way in names]
+    yield _table("Hit rate by conversations, 256 exact snapshots", ["order", "way", *map(str, numbers)], cliff)
+
+
+def _passes(figures: Mapping[str, Any]) -> Iterator[Table]:
+    engine, one = figures["engine"], figures["one"]
+    exact = engine["ways"]["exact"]["second_pass_s"]
+    rows = [
+        [
+            name,
+            f"{way['snapshot_bytes']:,}",
+            f"{way['conversations_found']:.3f}",
+            f"{way['second_pass_s']:.1f}",
+            f"{exact / way['second_pass_s']:.1f}",
+            f"{100 * way['recall']:.1f}",
+        ]
+        for name, way in engine["ways"].items()
+    ]
+    title = f"{engine['conversations']} conversations of {engine['tokens']} tokens on the engine, second pass"
+    yield _table(title, ["way", "snapshot bytes", "found", "seconds", "exact ÷", "recall"], rows)
+    costs = [[f"{one['miss_s'] * 1000:.0f}", f"{one['hit_s'] * 1000:.0f}", f"{one['ratio']:.1f}"]]
+    yield _table("One conversation of 4,096 tokens", ["miss ms", "hit ms", "÷"], costs)
+
+
+_TABLES: Mapping[str, Callable[[Any], Iterator[Table]]] = {
+    "quality": _quality,
+    "refresh": _refresh,
+    "forms": _forms,
+    "chains": _chains,
+    "capacity": _capacity,
+    "passes": _passes,
+}
