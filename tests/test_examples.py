@@ -17,6 +17,7 @@ RUNS = {
         ["/address/street", "/items/0/product", "1 orders, all valid"],
     ),
     "coding_agent/agent.py": ([], ["tokens written"]),
+    "langchain_agent.py": ([], ["tool: The light in the office is on.", "cache_read"]),
     "many_conversations.py": (
         ["--conversations", "3", "--turns", "2", "--pause", "0.3", "--out", "page.html"],
         ["visitor-3", "prompt tokens reused"],

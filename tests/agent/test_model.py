@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Literal
 
 import anyio
+import anyio.to_thread
 import pytest
 import torch
 from pydantic import BaseModel
@@ -121,7 +123,8 @@ async def test_two_conversations_at_once_are_the_same_as_one_after_the_other(dem
 async def test_a_cold_engine_makes_the_same_call_with_the_same_evidence(demo_engine, weights_folder):
     prompt = "Switch on the light in the kitchen."
     [warm] = (await house(demo_engine).run(prompt)).calls
-    async with TorchEngine(weights_folder, dtype=torch.float32) as fresh:
+    load = functools.partial(TorchEngine, weights_folder, dtype=torch.float32)
+    async with await anyio.to_thread.run_sync(load) as fresh:
         [cold] = (await house(fresh).run(prompt)).calls
         await settled(fresh)
     assert (warm.name, warm.arguments) == (cold.name, cold.arguments)

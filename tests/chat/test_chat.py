@@ -43,6 +43,8 @@ class Interrupted(ScriptedEngine):
             os.kill(os.getpid(), signal.SIGINT)
         return super().generate(request)
 def interrupted():
+    # A test run in the background of a shell passes on that interrupts are ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     return Interrupted([Say("Late.", delay_s=60), Say("Back again.")])
 def lookup():
     return ScriptedEngine([Call("look_up", {"order": "A-1"}), Say("It is in Rome.")])

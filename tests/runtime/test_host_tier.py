@@ -49,7 +49,7 @@ def make(folder, *, host=1 << 22, **options):
 
     with closing(engine(1 << 22)) as roomy:
         plan = roomy.memory_plan
-    positions = 130 + 3 * plan.snapshot_positions
+    positions = 130 + 2 * plan.snapshot_positions
     return engine(plan.num_slots * plan.slot_bytes + plan.scratch_bytes + positions * plan.position_bytes)
 
 

@@ -12,7 +12,7 @@ from agentform.runtime.cache.runs import Runs
 
 __all__ = ["BARE_POSITION_BYTES", "KVPool", "LayerShape", "bytes_per_position"]
 
-BARE_POSITION_BYTES = 256
+BARE_POSITION_BYTES = 16
 """Bytes of a position of a model without attention: what a token costs to remember, and room for snapshots."""
 
 
