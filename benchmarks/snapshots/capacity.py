@@ -12,6 +12,7 @@ import numpy as np
 
 from agentform.runtime.cache.policy import LayerGeometry, Tier, TierPlan, plan_bytes
 from agentform.runtime.cache.prefix_cache import PrefixCache
+from agentform.runtime.torch.kv_pool import BARE_POSITION_BYTES
 
 __all__ = ["CLIFF", "CONVERSATIONS", "SLOTS", "TOKENS", "Sizes", "cliff", "measure", "second_pass", "sizes"]
 
@@ -113,7 +114,7 @@ def measure(*, seed: int) -> list[dict[str, Any]]:
     return rows
 
 
-_TOKEN = 256
+_TOKEN = BARE_POSITION_BYTES
 """Bytes that the engine spends on a token of a model without attention."""
 
 

@@ -96,7 +96,7 @@ def _capacity(quick: bool, models: Sequence[str]) -> Any:
 def _passes(quick: bool, models: Sequence[str]) -> Any:
     folder = folder_of("gdn")
     many = (
-        {"conversations": 8, "tokens": 64, "slots": 4} if quick else {"conversations": 320, "tokens": 256, "slots": 256}
+        {"conversations": 8, "tokens": 64, "slots": 4} if quick else {"conversations": 400, "tokens": 256, "slots": 256}
     )
     return {
         "engine": passes.measure(folder, **many, seed=SEED),
