@@ -65,7 +65,7 @@ def make(name: str, *, seed: int) -> PreTrainedModel:
 
 def save(model: PreTrainedModel, folder: Path) -> None:
     """Write config, tokenizer and weights, these in bfloat16."""
-    copy.deepcopy(model).to(torch.bfloat16).save_pretrained(folder)
+    copy.deepcopy(model).bfloat16().save_pretrained(folder)
     config = folder / "config.json"
     facts = json.loads(config.read_text(encoding="utf-8")) | {"full_attention_interval": 4}  # read by servers
     config.write_text(json.dumps(facts, indent=2, sort_keys=True) + "\n", encoding="utf-8")

@@ -120,7 +120,7 @@ class Lab:
             states.clear(0)
             for layer, live in self._recorder.states.items():
                 conv, recurrent = states.rows(layer)
-                _there(conv)[0], _there(recurrent)[0] = live.conv, live.recurrent
+                _there(conv)[0], _there(recurrent)[0] = _there(live.conv), _there(live.recurrent)
                 states.note_inputs(layer, [0], _there(live.inputs).unsqueeze(0))
         session = Session(self, states)
         if codec is not None:

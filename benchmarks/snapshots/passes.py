@@ -103,7 +103,7 @@ async def _turn(engine: TorchEngine, batch: Batch, row: int, *, again: bool) -> 
     started = time.process_time()
     result = await engine.score(request)
     best = int(np.argmax(result.logprobs[0]))
-    return result.usage.cached_tokens, time.process_time() - started, VALUES[best] == batch.answers[row, 0]
+    return result.usage.cached_tokens or 0, time.process_time() - started, VALUES[best] == batch.answers[row, 0]
 
 
 def _budget(folder: Path, tokens: int, slots: int) -> int:
