@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import replace
 from typing import TypeVar
@@ -76,7 +76,7 @@ class Session:
             self.engine.expect_return(self._conversation, after=after)
 
     @contextmanager
-    def aside(self) -> Iterator[None]:
+    def aside(self) -> Generator[None, None, None]:
         """Requests in this block are not the conversation's, so the cache does not take them for its next prompts."""
         conversation, self._conversation = self._conversation, None
         try:
