@@ -13,6 +13,7 @@ from agentform.cli import app
 from agentform.errors import InvalidInput
 from agentform.runtime.cache.statistics import CacheStatistics
 from agentform.runtime.cache.working_set import WorkingSet
+from agentform.runtime.torch.kv_pool import BARE_POSITION_BYTES
 from agentform.working_set_view import (
     Load,
     advise,
@@ -80,7 +81,9 @@ def test_a_trace_is_read_and_compared_for_a_model(tmp_path, console):
     trace.write_text("\n".join(lines) + "\n\n", encoding="utf-8")
     assert load_of_trace(trace).working_set == WorkingSet(distances={4: 45}, first_uses=5)
     assert load_of_trace(trace).mean_tokens == 124.5
-    advise_from_files(console, trace=trace, statistics=None, model=str(model), budget_bytes=4 * (124 * 256 + 9000))
+    advise_from_files(
+        console, trace=trace, statistics=None, model=str(model), budget_bytes=4 * (124 * BARE_POSITION_BYTES + 9000)
+    )
     text = said(console)
     assert "holds 4 of the 5" in text or "No snapshot policy" in text
     assert "balanced" in text
