@@ -28,13 +28,16 @@ def watch(agent, **options):
 
 
 def test_events_can_be_read_without_a_loop():
-    before = threading.active_count()
+    before = set(threading.enumerate())
     events, run = watch(agent_of())
     assert "".join(e.text for e in events if isinstance(e, ReasoningDelta)) == "So.Done."
     assert [e.decision.value for e in events if isinstance(e, ChoiceMade)] == ["ping", None]
     assert isinstance(events[-1], RunFinished)
     assert run.result.output == "Done."
-    assert threading.active_count() == before
+    since = [thread for thread in threading.enumerate() if thread not in before]
+    for thread in since:  # workers are told to stop, and stop soon
+        thread.join(10)
+    assert not any(thread.is_alive() for thread in since)
 
 
 @pytest.mark.anyio

@@ -6,6 +6,7 @@ import random
 from contextlib import aclosing
 
 import anyio
+import anyio.lowlevel
 import pytest
 import torch
 from hypothesis import given
@@ -213,6 +214,12 @@ async def test_requests_at_once_compute_their_common_beginning_once(make, model)
     await settled(engine)
 
 
+async def submitted():
+    """Let the tasks just started hand in their requests, while the one that runs has most of its tokens to go."""
+    for _ in range(10):
+        await anyio.lowlevel.checkpoint()
+
+
 @pytest.mark.anyio
 async def test_a_cold_request_gets_through_a_stream_of_warm_ones(make, model):
     slot = {"num_slots": 1} if model[0] != "llama" else {}
@@ -229,10 +236,10 @@ async def test_a_cold_request_gets_through_a_stream_of_warm_ones(make, model):
         async with aclosing(engine.generate(GenerateRequest(prompt_ids=SHARED, max_tokens=100))) as chunks:
             await anext(chunks)
             group.start_soon(ask, "cold", tuple(range(120, 170)))
-            await anyio.sleep(0.02)
+            await submitted()
             for number in range(5):
                 group.start_soon(ask, f"warm {number}", (*SHARED, number))
-                await anyio.sleep(0.01)
+                await submitted()
     assert all(right for _, right in order)
     assert len(order) == 6
     if model[0] != "llama":
