@@ -119,7 +119,7 @@ def _bars(case: _Case, unlimited: float) -> dict[str, Any]:
     return {
         "target_hit_rate": target,
         "ours_bytes": ours,
-        "end_bytes": end,
+        "end_bytes": end if math.isfinite(end) else None,
         "share_of_end_bytes": ours / end,
         "grid_hit_rate_with_twice_our_bytes": grid,
         "at_most_half_of_grid": grid < target,
@@ -152,9 +152,11 @@ def _table(case: _Case, figures: dict[str, Any]) -> Table:
 
 
 def _words(bars: dict[str, Any]) -> str:
+    end = bars["end_bytes"]
+    ends = f"{end / _GB:.1f} GB" if end is not None else "more than was tried"
     return (
         f"{_TARGET:.0%} of unlimited takes ours {bars['ours_bytes'] / _GB:.1f} GB, end-only "
-        f"{bars['end_bytes'] / _GB:.1f} GB (ratio {bars['share_of_end_bytes']:.2f}, bar 0.90); the grid reaches "
+        f"{ends} (ratio {bars['share_of_end_bytes']:.2f}, bar 0.90); the grid reaches "
         f"{bars['grid_hit_rate_with_twice_our_bytes']:.4f} of {bars['target_hit_rate']:.4f} with twice our bytes"
     )
 
