@@ -160,7 +160,7 @@ def test_two_hundred_agents_at_once(backend, tmp_path):
     gc.collect()
     assert left == []
     assert threads_that_stay(threads) == []
-    assert num_descriptors() <= descriptors
+    assert num_descriptors() == descriptors
     assert sorted(conversations) == list(range(NUM_AGENTS))
     for number, conversation in conversations.items():
         check(number, conversation, shop)
