@@ -85,8 +85,10 @@ def test_what_comes_back_is_what_the_tier_says(case):
         elif tier is Tier.EXACT:
             assert torch.equal(now, was)
         else:
+            step = was.abs().max() / 127 if tier is Tier.INT8 else (was.max() - was.min()) / 15
+            ends = 2**-7 * was.abs().max() if tier is Tier.INT4 else 0  # rounded to bfloat16
             coarse = 2**-8 * was.abs() if shape.recurrent_dtype == torch.bfloat16 else 1e-6
-            assert ((now - was).abs() <= was.abs().max() / 127 / 2 + coarse).all()
+            assert ((now - was).abs() <= step / 2 + ends + coarse).all()
     if state.inputs is not None:
         assert torch.equal(back.inputs, state.inputs)
 
@@ -102,11 +104,10 @@ def test_a_snapshot_of_a_restored_state_is_the_same_snapshot(case):
         back = make_state(codec, shape, nan)
         codec.decode(4, first, back, lambda inputs: torch.ones(shape.recurrent))
         again = torch.cat(list(codec.encode(4, back)))
-        scales = slice(7 * 4 * 2 + 4 * VALUE * sum(t is Tier.EXACT for t, _ in by_row(codec, state)), None)
-        assert torch.equal(again[: scales.start], first[: scales.start])
-        num = sum(tier is Tier.INT8 for tier, _ in by_row(codec, state))
-        steps = slice(scales.start + 4 * num, None)
-        assert torch.equal(again[steps], first[steps])
+        scales = 7 * 4 * 2 + 4 * VALUE * sum(tier is Tier.EXACT for tier, _ in by_row(codec, state))
+        steps = scales + 4 * sum(tier is Tier.INT8 for tier, _ in by_row(codec, state))  # scales may change a last bit
+        assert torch.equal(again[:scales], first[:scales])
+        assert torch.equal(again[steps:], first[steps:])
 
 
 @given(cases())

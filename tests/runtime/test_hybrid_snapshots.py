@@ -90,7 +90,7 @@ def test_every_family_restores_under_every_named_policy(make_engine, family, pol
     record_property("difference", error)
     assert error <= MOST.get(policy, 20)
     statistics = engine.statistics()
-    assert statistics.codec.startswith("exact-1" if policy == "exact" else "decay-1/")
+    assert statistics.codec.startswith("exact-1" if policy == "exact" else "decay-2/")
     exact = engine.memory_plan.slot_bytes
     assert statistics.snapshot_bytes == exact if policy == "exact" else 0 < statistics.snapshot_bytes < exact
 
