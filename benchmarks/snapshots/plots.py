@@ -33,7 +33,7 @@ def _quality(figures: Mapping[str, Any], figure: Any) -> None:
         rows = [row for row in found["rows"] if (row["pairs"], row["tokens"]) == _LATE]
         for line, (value, label) in enumerate((("recall", "recall"), ("logit_error", "logit error"))):
             axes = figure.add_subplot(2, len(figures), line * len(figures) + column + 1)
-            for way in ("random", "drop", "drop + refresh", "int8", "int8 + drop", "ours"):
+            for way in ("random", "drop", "drop + refresh", "int8", "int8 + drop", "int4", "int4 + drop", "ours"):
                 points = sorted((row["bytes"], row[value]) for row in rows if row["way"] == way)
                 style = {"linewidth": 2.5, "color": "black"} if way == "ours" else {"linewidth": 1}
                 if way == "random":

@@ -58,11 +58,12 @@ def _quality_row(row: Mapping[str, Any]) -> list[object]:
 
 def _refresh(figures: Mapping[str, Any]) -> Iterator[Table]:
     for model, rows in figures.items():
-        columns = ["heads kept, int8", "run again", "recall", "− none run again", "logit error", "noise error"]
+        columns = ["heads kept, int8", "run again", "reach", "recall", "− none run again", "logit error", "noise error"]
         lines = [
             [
                 f"{row['kept']:.0%}",
                 row["window"],
+                "all" if row["reach"] is None else f"{row['reach']:g}x",
                 f"{100 * row['recall']:.1f}",
                 _change(row["minus_none"]),
                 f"{row['logit_error']:.3f}",

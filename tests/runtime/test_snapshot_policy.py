@@ -67,8 +67,8 @@ def test_a_head_is_replayed_whole_or_not_at_all():
 
 
 def test_names_are_known_and_others_are_told():
-    assert set(NAMED_POLICIES) == {"exact", "int8", "drop", "balanced", "small"}
-    with pytest.raises(InvalidRequest, match=r"no snapshot policy 'tiny'; there are exact, int8"):
+    assert set(NAMED_POLICIES) == {"exact", "int8", "int4", "drop", "balanced", "small"}
+    with pytest.raises(InvalidRequest, match=r"no snapshot policy 'tiny'; there are exact, int8, int4"):
         named_policy("tiny")
 
 

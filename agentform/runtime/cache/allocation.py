@@ -7,13 +7,13 @@ the unit's own rate, so over the next `LOOKAHEAD_TOKENS` it counts with
 
 - DROP loses the whole state: 1 * weight(H).
 - REPLAY loses what is older than the window of W tokens: r ** W * weight(H).
-- INT8 loses `INT8_ERROR` each time, INT4 `INT4_ERROR`, and a conversation is restored and written again and again,
-  every `GAP_TOKENS` at worst; old errors fade, so they add up to ERROR / (1 - r ** GAP_TOKENS), and for what hardly
-  fades to `RESTORES` of them: the longest horizons gain most from more bits.
+- INT8 loses `INT8_ERROR * weight(H)`, INT4 `INT4_ERROR * weight(H)`.
 - EXACT loses nothing.
 
 Every head counts alike, since models normalise each head's output (a key channel counts as its share of a head). The
-model knows nothing of which heads matter to a task.
+model knows nothing of which heads matter to a task. Nor does it count that a conversation which is restored and written
+again many times is rounded each time: counting it, the plan drops more heads for the sake of those that hardly forget,
+which was measured to lose more than it gains, in chains too.
 
 Minimising error for bytes is a knapsack; with a price per byte each unit and each layer's window decide for
 themselves, and the price is found by bisection (Everett's generalised Lagrange multipliers). Bytes left over at the
@@ -35,9 +35,6 @@ from agentform.runtime.cache.policy import LayerGeometry, Tier, TierPlan, forget
 __all__ = ["INT4_ERROR", "INT8_ERROR", "WINDOWS_TOKENS", "allocate", "expected_error"]
 
 LOOKAHEAD_TOKENS = 256
-GAP_TOKENS = 16
-RESTORES = 50
-"""How often a conversation is restored from a snapshot at most, as the model has it."""
 INT8_ERROR = 3.0**2 / (12 * 127**2)
 """Energy of the rounding error over that of the state, for values whose greatest is three times their root mean
 square."""
@@ -88,9 +85,7 @@ class _Options:
         errors[Tier.REPLAY] = np.inf
         forgetful = forgetful_units(layer, window)
         errors[Tier.REPLAY, forgetful] = (rate**window * weight)[forgetful]
-        roundings = 1 / np.maximum(1 - rate**GAP_TOKENS, 1 / RESTORES)
-        for tier, error in ((Tier.INT4, INT4_ERROR), (Tier.INT8, INT8_ERROR)):
-            errors[tier] = np.minimum(error * roundings, 1.0) * weight
+        errors[Tier.INT4], errors[Tier.INT8] = INT4_ERROR * weight, INT8_ERROR * weight
         each = [geometry.unit_bytes(tier) if geometry is not None else 0 for tier in Tier]
         sizes = np.repeat(np.array(each, dtype=np.float64)[:, None], units, axis=1)
         fixed = geometry.replay_bytes(window) if geometry is not None else 0

@@ -171,9 +171,10 @@ _KEEP = {"int4": Tier.INT4, "int8": Tier.INT8, "exact": Tier.EXACT}
 NAMED_POLICIES: Mapping[str, SnapshotPolicy] = {
     "exact": SnapshotPolicy(keep="exact"),
     "int8": SnapshotPolicy(),
+    "int4": SnapshotPolicy(keep="int4"),
     "drop": SnapshotPolicy(keep="exact", drop_below_tokens=64),
-    "balanced": SnapshotPolicy(replay_tokens=32),
-    "small": SnapshotPolicy(drop_below_tokens=64),
+    "balanced": SnapshotPolicy(int4_below_tokens=256, replay_tokens=32),
+    "small": SnapshotPolicy(keep="int4", drop_below_tokens=32),
 }
 
 
