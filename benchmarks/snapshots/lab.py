@@ -81,6 +81,11 @@ class Lab:
         return sum(shape.num_bytes for shape in self.layers.recurrent.values())
 
     @property
+    def states(self) -> list[Tensor]:
+        """Recurrent states behind the context, by layer `[heads, key_dim, value_dim]`."""
+        return [_there(each.recurrent) for each in self._recorder.states.values()]
+
+    @property
     def conv_bytes(self) -> int:
         """Of these, the convolutions': no codec touches them."""
         return sum(shape.conv_bytes for shape in self.layers.recurrent.values())

@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.harness import PLOTS, RESULTS, Context
 from benchmarks.recall.models import MODELS, folder_of
-from benchmarks.snapshots import capacity, chains, forms, passes, quality, refresh
+from benchmarks.snapshots import capacity, chains, forms, passes, quality, refresh, schemes
 from benchmarks.snapshots.lab import Lab
 from benchmarks.snapshots.plots import draw
 from benchmarks.snapshots.quality import TAIL, Cell
@@ -64,6 +64,11 @@ def _quality(quick: bool, models: Sequence[str]) -> Any:
     return _by_model(models, measure, longest)
 
 
+def _schemes(quick: bool, models: Sequence[str]) -> Any:
+    cell = _QUICK_CELL if quick else Cell(tokens=1024, pairs=16, contexts=32)
+    return _by_model(models, lambda lab: schemes.measure(lab, cell, seed=SEED), cell.tokens - TAIL)
+
+
 def _forms(quick: bool, models: Sequence[str]) -> Any:
     cell = _QUICK_CELL if quick else Cell(tokens=4096, pairs=16, contexts=48)
     return _by_model(models, lambda lab: forms.measure(lab, cell, seed=SEED), cell.tokens - TAIL)
@@ -105,6 +110,7 @@ def _passes(quick: bool, models: Sequence[str]) -> Any:
 
 
 PARTS: Mapping[str, _Part] = {
+    "schemes": _schemes,
     "quality": _quality,
     "refresh": _refresh,
     "forms": _forms,

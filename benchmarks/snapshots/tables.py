@@ -56,6 +56,15 @@ def _quality_row(row: Mapping[str, Any]) -> list[object]:
     ]
 
 
+def _schemes(figures: Mapping[str, Any]) -> Iterator[Table]:
+    for model, rows in figures.items():
+        lines = [
+            [row["scheme"], *(f"{row[name]:.5f}" for name in ("lost_energy", "logit_error", "text_error"))]
+            for row in rows
+        ]
+        yield _table(f"{model}: ways to quantise a row", ["scheme", "energy lost", "logit error", "noise error"], lines)
+
+
 def _refresh(figures: Mapping[str, Any]) -> Iterator[Table]:
     for model, rows in figures.items():
         columns = ["heads kept, int8", "run again", "reach", "recall", "− none run again", "logit error", "noise error"]
@@ -151,6 +160,7 @@ def _passes(figures: Mapping[str, Any]) -> Iterator[Table]:
 
 
 _TABLES: Mapping[str, Callable[[Any], Iterator[Table]]] = {
+    "schemes": _schemes,
     "quality": _quality,
     "refresh": _refresh,
     "forms": _forms,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -59,7 +58,6 @@ class StatePool:
         self._in_place = {layer for layer, shape in shapes.items() if shape.is_written_in_place}
         self._codec = codec
         self._kv = kv
-        self._refresh_tokens = refresh_tokens
         self._reach_tokens = refresh_tokens * refresh_reach if refresh_tokens else 0.0
 
     def rows(self, layer: int) -> tuple[Tensor | None, Tensor | None]:
@@ -74,7 +72,7 @@ class StatePool:
     @property
     def can_refresh(self) -> bool:
         """Whether snapshots leave something out that a warm-up brings back."""
-        return any(self._warmed(layer, self._state(layer, 0), math.inf) is not None for layer in self._offsets)
+        return any(self._warmed(layer, self._state(layer, 0)) is not None for layer in self._offsets)
 
     def is_written_in_place(self, layer: int) -> bool:
         """See `StateShape.is_written_in_place`."""
@@ -98,13 +96,13 @@ class StatePool:
         channel that already holds a token would keep the others from learning it. The convolution starts from zero;
         what it last read lies before the warm-up and is in no snapshot.
 
-        Heads whose horizon is far beyond the warm-up are not brought back, unless it begins at the first token: models
-        normalise what a head says, so one that has read a few tokens of many speaks as loudly as one that has read all.
+        Heads that forget much more slowly than the warm-up is long are not brought back: models normalise what a head
+        says, so one that has read a few tokens of many speaks as loudly as one that has read all.
         """
         self.load(slot, runs, num_tokens=num_tokens)
         for layer in self._offsets:
             state = self._state(layer, slot)
-            warmed = self._warmed(layer, state, num_tokens)
+            warmed = self._warmed(layer, state)
             if warmed is not None and state.recurrent is not None:
                 state.recurrent[warmed.flatten(1).any(dim=1)] = 0
             if state.conv is not None:
@@ -113,7 +111,7 @@ class StatePool:
     def settle(self, layer: int, slot: int, runs: Runs, *, num_tokens: int) -> None:
         """End a warm-up: only what was to be brought back keeps what it learned, the rest is loaded again."""
         state = self._state(layer, slot)
-        warmed = self._warmed(layer, state, num_tokens)
+        warmed = self._warmed(layer, state)
         learned = state.recurrent.clone() if state.recurrent is not None else None
         self._load_layer(layer, slot, runs, num_tokens)
         if warmed is not None and learned is not None and state.recurrent is not None:
@@ -137,10 +135,9 @@ class StatePool:
             self._kv.write_bytes(runs, offset, part)
             offset += len(part)
 
-    def _warmed(self, layer: int, state: LayerState, num_tokens: float) -> Tensor | None:
-        """What a warm-up before a snapshot behind `num_tokens` tokens brings back, as `SnapshotCodec.dropped` says it."""
-        within = math.inf if num_tokens <= self._refresh_tokens else self._reach_tokens
-        return self._codec.dropped(layer, state, within_tokens=within)
+    def _warmed(self, layer: int, state: LayerState) -> Tensor | None:
+        """What a warm-up brings back, as `SnapshotCodec.dropped` says it."""
+        return self._codec.dropped(layer, state, within_tokens=self._reach_tokens)
 
     def _state(self, layer: int, slot: int) -> LayerState:
         conv, recurrent = self.rows(layer)
