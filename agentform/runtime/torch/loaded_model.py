@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from transformers import PreTrainedModel
 
 from agentform.errors import EngineError
-from agentform.runtime.torch.adapter import load_model
+from agentform.runtime.torch.adapter import CausalModel, load_model
 from agentform.runtime.torch.packed_linear import pack_linears
 from agentform.runtime.torch.tokenizer import HFTokenizer
 
@@ -24,7 +23,7 @@ _WEIGHTS = ("*.safetensors", "*.gguf", "*.bin", "*.json", "*.jinja", "*.model")
 class LoadedModel:
     """The parts of an engine that come from disk."""
 
-    model: PreTrainedModel
+    model: CausalModel
     tokenizer: HFTokenizer
     name: str
     digest: str
