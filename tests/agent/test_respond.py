@@ -23,7 +23,7 @@ from agentform import (
 )
 from agentform.agent.testing import ByteTokenizer, Call, Fill, Say, ScriptedEngine, scripted_call
 from agentform.errors import DeadlineExceeded, InvalidInput, UnknownTool
-from agentform.runtime.engine import GenerateRequest
+from agentform.runtime.engine import GenerateRequest, ScoreRequest
 
 pytestmark = pytest.mark.anyio
 

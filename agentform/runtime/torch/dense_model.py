@@ -14,7 +14,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 __all__ = ["DenseConfig", "DenseLayer", "DenseModel", "load_dense_model"]
