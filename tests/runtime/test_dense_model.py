@@ -8,6 +8,7 @@ import sys
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from transformers import (
     LlamaConfig,
     LlamaForCausalLM,
@@ -99,6 +100,14 @@ def test_what_is_not_known_is_left_to_transformers(said):
     known = json.loads(LlamaConfig(**SHAPE).to_json_string(use_diff=False))
     assert DenseConfig.of(known) is not None
     assert DenseConfig.of(known | said) is None
+
+
+def test_other_files_of_tensors_in_the_folder_are_not_read(tmp_path):
+    MODELS["llama"]().save_pretrained(tmp_path)
+    save_file({"more": torch.zeros(2)}, tmp_path / "more.safetensors")
+    assert load_dense_model(tmp_path, dtype=torch.float32, device=torch.device("cpu")) is not None
+    (tmp_path / "model.safetensors").unlink()
+    assert load_dense_model(tmp_path, dtype=torch.float32, device=torch.device("cpu")) is None
 
 
 def test_a_model_with_other_tensors_is_left_to_transformers(tmp_path):

@@ -211,7 +211,7 @@ def load_dense_model(folder: Path, *, dtype: torch.dtype, device: torch.device) 
     Weights that have the dtype already are read from the file when they are first used.
     """
     config = DenseConfig.of(json.loads((folder / "config.json").read_text(encoding="utf-8")))
-    files = sorted(folder.glob("*.safetensors"))
+    files = _weight_files(folder)
     if config is None or not files:
         return None
     tensors = _read(files)
@@ -229,6 +229,16 @@ def load_dense_model(folder: Path, *, dtype: torch.dtype, device: torch.device) 
     if tied:
         model.lm_head.weight = model.model.embed_tokens.weight
     return model.requires_grad_(False).eval()
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    """Those that transformers reads; a folder may hold others beside them."""
+    if (whole := folder / "model.safetensors").is_file():
+        return [whole]
+    if not (index := folder / "model.safetensors.index.json").is_file():
+        return []
+    names = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
+    return [folder / name for name in sorted(set(names))]
 
 
 def _read(files: list[Path]) -> dict[str, Tensor]:
