@@ -117,7 +117,7 @@ def test_a_guess_is_what_followed_the_longest_match(ids, limit):
     for size in (3, 2, 1):
         ends = [at + size for at in range(len(ids) - size) if ids[at : at + size] == ids[-size:]]
         if ends and size < len(ids):
-            assert guess == ids[ends[-1] :][: min(limit, 2 + 2 * size)]
+            assert guess == ids[ends[-1] :][: min(limit, 1 + 2 * size)]
             return
     assert guess == []
 

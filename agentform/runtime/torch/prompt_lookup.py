@@ -31,13 +31,17 @@ class PromptLookup:
         self._num_right = 0
 
     def guess(self, ids: Sequence[int], limit: int) -> list[int]:
-        """At most `limit` tokens that may come after `ids`, which only ever grow; none while guesses do not pay."""
+        """At most `limit` tokens that may come after `ids`, which only ever grow; none while guesses do not pay.
+
+        The longer the match, the longer the guess: three tokens to seven, so that with the one before there are at most
+        eight, which products for few rows take.
+        """
         self._text.extend(ids[len(self._text) :])
         if limit < 1 or self._num_right < _LEAST_ACCEPTED * self._num_guessed - _FREE_MISSES:
             return []
         for size in range(min(_LONGEST_MATCH, len(ids) - 1), self._shortest - 1, -1):
             if (at := self._last(size)) is not None:
-                return self._text[at : at + min(limit, 2 + 2 * size)].tolist()
+                return self._text[at : at + min(limit, 1 + 2 * size)].tolist()
         return []
 
     def count(self, num_guessed: int, num_right: int) -> None:
