@@ -25,6 +25,7 @@ from agentform.runtime.torch.budget import MemoryPlan
 from agentform.runtime.torch.generate_job import GenerateJob
 from agentform.runtime.torch.kernel_caches import bound_kernel_caches
 from agentform.runtime.torch.loaded_model import LoadedModel, load
+from agentform.runtime.torch.prompt_lookup import PromptLookup
 from agentform.runtime.torch.sampling import Sampler
 from agentform.runtime.torch.score_job import ScoreJob
 from agentform.runtime.torch.serving import Serving, ServingOptions
@@ -60,6 +61,7 @@ class TorchEngine:
         max_overtaken: int = 16,
         max_wait_s: float = 10.0,
         num_threads: int | None = None,
+        guess_tokens: bool = True,
     ) -> None:
         """Load a model folder, or take a loaded model (then `name`, `dtype` and `device` are its own).
 
@@ -77,6 +79,7 @@ class TorchEngine:
         With `cache_dir` ends of turns are kept there, up to `disk_limit_bytes`, and outlive the engine; several
         engines and processes may share a folder.
         Without `reuse_prefixes` every request starts from nothing: what the cache is measured against.
+        With `guess_tokens` a completion that repeats text is computed several tokens to a step, see `prompt_lookup`.
         `max_batch_tokens` bounds the prompt and branch tokens of one step.
         Of the requests that wait, those with the warmest prompts run first; none is overtaken by more than
         `max_overtaken` others, and none at all once it has waited for `max_wait_s`.
@@ -106,6 +109,7 @@ class TorchEngine:
             max_wait_s=max_wait_s,
             num_threads=num_threads,
         )
+        self._guesses = guess_tokens
         self._tokenizer = tokenizer = model.tokenizer
         self._info = _info(model)
         self._size = min(self._info.vocabulary_size, self._tokenizer.vocabulary_size)
@@ -209,11 +213,18 @@ class TorchEngine:
             deadline=_deadline(started, request.deadline_s),
             sampler=Sampler(request.sampling, self._serving.device),
             matcher=grammar.matcher() if grammar is not None else None,
+            lookup=self._lookup(grammar),
             token_bytes=self._tokenizer.token_bytes,
             eos_ids=self._tokenizer.eos_ids,
             vocabulary_size=self._size,
             context_tokens=self._info.context_tokens,
         )
+
+    def _lookup(self, grammar: CompiledGrammar | None) -> PromptLookup | None:
+        """Not for models with recurrent layers: their state cannot go back behind a wrong guess."""
+        if not self._guesses or self._serving.is_recurrent:
+            return None
+        return PromptLookup(shortest_match=2 if grammar is None else 1)  # a grammar keeps most wrong guesses out
 
 
 def _info(model: LoadedModel) -> ModelInfo:

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from transformers import PreTrainedModel
 
 from agentform.errors import EngineError
 from agentform.runtime.model_digest import digest_of
-from agentform.runtime.torch.adapter import load_model
+from agentform.runtime.torch.adapter import CausalModel, load_model
 from agentform.runtime.torch.packed_linear import pack_linears
 from agentform.runtime.torch.tokenizer import HFTokenizer
 
@@ -21,7 +20,7 @@ __all__ = ["LoadedModel", "default_dtype", "load"]
 class LoadedModel:
     """The parts of an engine that come from disk."""
 
-    model: PreTrainedModel
+    model: CausalModel
     tokenizer: HFTokenizer
     name: str
     digest: str
