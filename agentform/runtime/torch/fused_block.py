@@ -1,0 +1,143 @@
+"""Decoder layers of Llama's shape with a third of the operations, for few tokens at a time on a CPU.
+
+At one token a layer of transformers spends as long between its products as in them. Here the projections that read
+the same input are one product, a norm is one call, and the rotary embedding is three operations for queries and keys
+together. The layer computes what transformers' own does, up to rounding; it stands in for those classes that are
+known to compute just this, and every other model keeps its own layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+__all__ = ["PARTS", "FusedBlock", "fuse_blocks", "merged"]
+
+_KNOWN = frozenset(
+    f"transformers.models.{family}.modeling_{family}.{name}DecoderLayer"
+    for family, name in (("llama", "Llama"), ("mistral", "Mistral"), ("qwen2", "Qwen2"))
+)
+
+PARTS = {
+    "qkv": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+    "out": ("self_attn.o_proj",),
+    "gate_up": ("mlp.gate_proj", "mlp.up_proj"),
+    "down": ("mlp.down_proj",),
+}
+"""A block's products, and the layers of transformers' that each of them stands for, in the order of its outputs."""
+
+MakeProduct = Callable[[str, Sequence[nn.Linear]], nn.Module]
+"""From a block's name in the model with a product's behind it, and the layers that it stands for."""
+
+
+class FusedBlock(nn.Module):
+    """Called as transformers calls its decoder layers, with `position_embeddings` from `_SignedRotary`."""
+
+    def __init__(self, layer: Any, products: dict[str, nn.Module]) -> None:
+        """`products` by the names in `PARTS`."""
+        super().__init__()
+        attention, width = layer.self_attn, layer.self_attn.head_dim
+        self.layer_idx: int = attention.layer_idx
+        self._num_heads: int = attention.q_proj.out_features // width
+        self._num_rotated: int = self._num_heads + attention.k_proj.out_features // width
+        self._width: int = width
+        self._scale: float = attention.scaling
+        self._activation: nn.Module = layer.mlp.act_fn
+        self.input_norm, self._input_epsilon = _norm(layer.input_layernorm)
+        self.mlp_norm, self._mlp_epsilon = _norm(layer.post_attention_layernorm)
+        self.qkv, self.out = products["qkv"], products["out"]
+        self.gate_up, self.down = products["gate_up"], products["down"]
+
+    def forward(
+        self,
+        hidden_states: Tensor,
+        *,
+        position_embeddings: tuple[Tensor, Tensor],
+        agentform_step: Any,
+        **_: Any,
+    ) -> Tensor:
+        """`[1, tokens, dim]` to the same shape."""
+        shape = hidden_states.shape[-1:]
+        normed = F.rms_norm(hidden_states, shape, self.input_norm, self._input_epsilon)
+        attended = self._attend(normed, position_embeddings, agentform_step)
+        hidden = hidden_states + self.out(attended)
+        normed = F.rms_norm(hidden, shape, self.mlp_norm, self._mlp_epsilon)
+        gate, up = self.gate_up(normed).chunk(2, dim=-1)
+        return hidden + self.down(self._activation(gate) * up)
+
+    def _attend(self, hidden: Tensor, rotary: tuple[Tensor, Tensor], step: Any) -> Tensor:
+        heads = self.qkv(hidden).unflatten(-1, (-1, self._width))
+        rotated = _rotate(heads[:, :, : self._num_rotated], *rotary).transpose(1, 2)
+        value = heads[:, :, self._num_rotated :].transpose(1, 2)
+        query, key = rotated[:, : self._num_heads], rotated[:, self._num_heads :]
+        return step.attend(self.layer_idx, query, key, value, self._scale).flatten(2)
+
+
+class _SignedRotary(nn.Module):
+    """The model's own rotary embedding, made ready once per step for `_rotate`."""
+
+    def __init__(self, rotary: nn.Module) -> None:
+        super().__init__()
+        self.rotary = rotary
+
+    def forward(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        """Cosine and sine, `[1, tokens, 1, width]` each, the first half of the sine negative."""
+        cos, sin = self.rotary(*args, **kwargs)
+        low, high = sin.chunk(2, dim=-1)
+        return cos.unsqueeze(2), torch.cat((-low, high), dim=-1).unsqueeze(2)
+
+
+def fuse_blocks(model: nn.Module, make_product: MakeProduct) -> int:
+    """Replace the decoder layers of a model on the CPU if it is known to be of this shape; returns how many."""
+    base: Any = getattr(model, "model", None)
+    layers: Any = getattr(base, "layers", None)
+    if not isinstance(layers, nn.ModuleList) or not all(map(_is_known, layers)):
+        return 0
+    if any(parameter.device.type != "cpu" for parameter in layers.parameters()):
+        return 0
+    for index, layer in enumerate(layers):
+        products = {
+            product: make_product(f"model.layers.{index}.{product}", [layer.get_submodule(part) for part in parts])
+            for product, parts in PARTS.items()
+        }
+        layers[index] = FusedBlock(layer, products)
+    base.rotary_emb = _SignedRotary(base.rotary_emb)
+    return len(layers)
+
+
+def merged(_: str, linears: Sequence[nn.Linear]) -> nn.Linear:
+    """One layer whose outputs are those of `linears`, one after the other."""
+    first = linears[0]
+    if len(linears) == 1:
+        return first
+    whole = nn.Linear(first.in_features, sum(each.out_features for each in linears), bias=False, device="meta")
+    whole.weight = _frozen(torch.cat([each.weight.detach() for each in linears]))
+    if any(each.bias is not None for each in linears):
+        whole.bias = _frozen(torch.cat([_bias(each) for each in linears]))
+    return whole
+
+
+def _is_known(layer: nn.Module) -> bool:
+    kind = type(layer)
+    return f"{kind.__module__}.{kind.__qualname__}" in _KNOWN
+
+
+def _norm(norm: Any) -> tuple[nn.Parameter, float]:
+    return norm.weight, norm.variance_epsilon
+
+
+def _bias(linear: nn.Linear) -> Tensor:
+    return linear.weight.new_zeros(linear.out_features) if linear.bias is None else linear.bias.detach()
+
+
+def _frozen(tensor: Tensor) -> nn.Parameter:
+    return nn.Parameter(tensor, requires_grad=False)
+
+
+def _rotate(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """`[1, tokens, heads, width]`: the two halves of each head are the coordinates that are turned."""
+    return torch.addcmul(heads * cos, heads.roll(cos.shape[-1] // 2, dims=-1), sin)
