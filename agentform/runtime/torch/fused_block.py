@@ -9,20 +9,20 @@ known to compute just this, and every other model keeps its own layers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-__all__ = ["PARTS", "FusedBlock", "fuse_blocks", "merged"]
+__all__ = ["FusedBlock", "MakeProduct", "fuse_blocks", "merged"]
 
 _KNOWN = frozenset(
     f"transformers.models.{family}.modeling_{family}.{name}DecoderLayer"
     for family, name in (("llama", "Llama"), ("mistral", "Mistral"), ("qwen2", "Qwen2"))
 )
 
-PARTS = {
+_PARTS = {
     "qkv": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
     "out": ("self_attn.o_proj",),
     "gate_up": ("mlp.gate_proj", "mlp.up_proj"),
@@ -30,15 +30,15 @@ PARTS = {
 }
 """A block's products, and the layers of transformers' that each of them stands for, in the order of its outputs."""
 
-MakeProduct = Callable[[str, Sequence[nn.Linear]], nn.Module]
-"""From a block's name in the model with a product's behind it, and the layers that it stands for."""
+MakeProduct = Callable[[Sequence[str], Sequence[nn.Linear]], nn.Module]
+"""From layers whose inputs are the same, by their names in the model, to one whose outputs are theirs in a row."""
 
 
 class FusedBlock(nn.Module):
     """Called as transformers calls its decoder layers, with `position_embeddings` from `_SignedRotary`."""
 
     def __init__(self, layer: Any, products: dict[str, nn.Module]) -> None:
-        """`products` by the names in `PARTS`."""
+        """`products` by the names in `_PARTS`."""
         super().__init__()
         attention, width = layer.self_attn, layer.self_attn.head_dim
         self.layer_idx: int = attention.layer_idx
@@ -47,8 +47,7 @@ class FusedBlock(nn.Module):
         self._width: int = width
         self._scale: float = attention.scaling
         self._activation: nn.Module = layer.mlp.act_fn
-        self.input_norm, self._input_epsilon = _norm(layer.input_layernorm)
-        self.mlp_norm, self._mlp_epsilon = _norm(layer.post_attention_layernorm)
+        self.input_norm, self.mlp_norm = _Norm(layer.input_layernorm), _Norm(layer.post_attention_layernorm)
         self.qkv, self.out = products["qkv"], products["out"]
         self.gate_up, self.down = products["gate_up"], products["down"]
 
@@ -60,14 +59,12 @@ class FusedBlock(nn.Module):
         agentform_step: Any,
         **_: Any,
     ) -> Tensor:
-        """`[1, tokens, dim]` to the same shape."""
-        shape = hidden_states.shape[-1:]
-        normed = F.rms_norm(hidden_states, shape, self.input_norm, self._input_epsilon)
-        attended = self._attend(normed, position_embeddings, agentform_step)
-        hidden = hidden_states + self.out(attended)
-        normed = F.rms_norm(hidden, shape, self.mlp_norm, self._mlp_epsilon)
-        gate, up = self.gate_up(normed).chunk(2, dim=-1)
-        return hidden + self.down(self._activation(gate) * up)
+        """`[1, tokens, dim]` to the same shape in float32."""
+        hidden = hidden_states.float()
+        attended = self._attend(self.input_norm(hidden), position_embeddings, agentform_step)
+        hidden = hidden + self.out(attended)
+        gate, up = self.gate_up(self.mlp_norm(hidden)).chunk(2, dim=-1)
+        return hidden.add_(self.down(self._activation(gate) * up))
 
     def _attend(self, hidden: Tensor, rotary: tuple[Tensor, Tensor], step: Any) -> Tensor:
         heads = self.qkv(hidden).unflatten(-1, (-1, self._width))
@@ -75,6 +72,19 @@ class FusedBlock(nn.Module):
         value = heads[:, :, self._num_rotated :].transpose(1, 2)
         query, key = rotated[:, : self._num_heads], rotated[:, self._num_heads :]
         return step.attend(self.layer_idx, query, key, value, self._scale).flatten(2)
+
+
+class _Norm(nn.Module):
+    """Root mean square norm of float32, rounded once to the dtype that the model computes in."""
+
+    def __init__(self, norm: Any) -> None:
+        super().__init__()
+        self._dtype: torch.dtype = norm.weight.dtype
+        self._weight = norm.weight.detach().float()
+        self._epsilon: float = norm.variance_epsilon
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return F.rms_norm(hidden, hidden.shape[-1:], self._weight, self._epsilon).to(self._dtype)
 
 
 class _SignedRotary(nn.Module):
@@ -100,16 +110,13 @@ def fuse_blocks(model: nn.Module, make_product: MakeProduct) -> int:
     if any(parameter.device.type != "cpu" for parameter in layers.parameters()):
         return 0
     for index, layer in enumerate(layers):
-        products = {
-            product: make_product(f"model.layers.{index}.{product}", [layer.get_submodule(part) for part in parts])
-            for product, parts in PARTS.items()
-        }
-        layers[index] = FusedBlock(layer, products)
+        layers[index] = FusedBlock(layer, _products(layer, f"model.layers.{index}", make_product))
     base.rotary_emb = _SignedRotary(base.rotary_emb)
+    base.norm = _Norm(base.norm)
     return len(layers)
 
 
-def merged(_: str, linears: Sequence[nn.Linear]) -> nn.Linear:
+def merged(linears: Sequence[nn.Linear]) -> nn.Linear:
     """One layer whose outputs are those of `linears`, one after the other."""
     first = linears[0]
     if len(linears) == 1:
@@ -121,13 +128,17 @@ def merged(_: str, linears: Sequence[nn.Linear]) -> nn.Linear:
     return whole
 
 
+def _products(layer: nn.Module, name: str, make: MakeProduct) -> dict[str, nn.Module]:
+    products: dict[str, nn.Module] = {}
+    for product, parts in _PARTS.items():
+        linears = [cast("nn.Linear", layer.get_submodule(part)) for part in parts]
+        products[product] = make([f"{name}.{part}" for part in parts], linears)
+    return products
+
+
 def _is_known(layer: nn.Module) -> bool:
     kind = type(layer)
     return f"{kind.__module__}.{kind.__qualname__}" in _KNOWN
-
-
-def _norm(norm: Any) -> tuple[nn.Parameter, float]:
-    return norm.weight, norm.variance_epsilon
 
 
 def _bias(linear: nn.Linear) -> Tensor:

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 from agentform.errors import EngineError
 from agentform.runtime.torch.adapter import load_model
-from agentform.runtime.torch.packed_linear import pack_linears
+from agentform.runtime.torch.products import Weights, make_products
 from agentform.runtime.torch.tokenizer import HFTokenizer
 
 __all__ = ["LoadedModel", "default_dtype", "digest_of", "load"]
@@ -31,8 +31,12 @@ class LoadedModel:
     """Identifies weights, dtype and tokenizer."""
 
 
-def load(folder: Path, *, name: str, dtype: torch.dtype | None, device: torch.device) -> LoadedModel:
+def load(
+    folder: Path, *, name: str, dtype: torch.dtype | None, device: torch.device, weights: Weights = "both"
+) -> LoadedModel:
     """Read a model folder. `dtype` `None` is bfloat16 where the device computes in it, else float32.
+
+    `weights` says what is kept of weights that the folder has in 4 bits too, see `TorchEngine`.
 
     Raises EngineError for a model that the engine cannot serve.
     """
@@ -40,12 +44,12 @@ def load(folder: Path, *, name: str, dtype: torch.dtype | None, device: torch.de
         raise EngineError(f"{folder} holds no config.json and so is no model folder")
     chosen = dtype or default_dtype(device)
     model = load_model(folder, dtype=chosen, device=device)
-    pack_linears(model)
+    kept = make_products(model, folder, weights)
     return LoadedModel(
         model=model,
         tokenizer=HFTokenizer(folder),
         name=name,
-        digest=digest_of(folder, chosen),
+        digest=digest_of(folder, chosen, weights=kept),
     )
 
 
@@ -58,7 +62,7 @@ def default_dtype(device: torch.device) -> torch.dtype:
     return torch.bfloat16 if fast else torch.float32
 
 
-def digest_of(folder: Path, dtype: torch.dtype) -> str:
+def digest_of(folder: Path, dtype: torch.dtype, *, weights: Weights = "wide") -> str:
     """Hex digest of the folder's manifest, or of file names, sizes and times, without reading weights."""
     manifest = folder / "manifest.json"
     if manifest.is_file():
@@ -67,4 +71,5 @@ def digest_of(folder: Path, dtype: torch.dtype) -> str:
         files = sorted({path for pattern in _WEIGHTS for path in folder.glob(pattern)})
         stats = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
         facts = json.dumps(stats).encode()
-    return hashlib.sha256(facts + str(dtype).encode()).hexdigest()
+    computed = str(dtype) if weights == "wide" else f"{dtype} {weights}"
+    return hashlib.sha256(facts + computed.encode()).hexdigest()
