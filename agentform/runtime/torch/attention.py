@@ -37,28 +37,27 @@ class Span:
     """
 
 
-def attend(query: Tensor, keys: Tensor, values: Tensor, span: Span, scale: float, out: Tensor) -> None:
-    """Write attention into `out` `[tokens, heads, value_dim]`.
+def attend(query: Tensor, keys: Tensor, values: Tensor, span: Span, scale: float) -> Tensor:
+    """Attention, `[tokens, heads, value_dim]`.
 
     query `[heads, tokens, dim]`, keys `[kv_heads, positions, dim]`, values `[kv_heads, positions, value_dim]`.
     """
-    grouped = query.unflatten(0, (keys.shape[0], -1))
     if span.mask is None:
-        _attend_one(grouped, keys, values, scale, out)
-    elif query.is_cuda:
-        _attend_fused(grouped, keys, values, span.mask, scale, out)
-    else:
-        _attend_in_blocks(grouped, keys, values, span.mask, scale, out)
+        return _attend_one(query, keys, values, scale)
+    grouped = query.unflatten(0, (keys.shape[0], -1))
+    if query.is_cuda:
+        return _attend_fused(grouped, keys, values, span.mask, scale)
+    return _attend_in_blocks(grouped, keys, values, span.mask, scale)
 
 
-def _attend_one(query: Tensor, keys: Tensor, values: Tensor, scale: float, out: Tensor) -> None:
-    """One token; query `[kv_heads, group, 1, dim]`."""
-    rows = query.flatten(1, 2)
-    attended = F.scaled_dot_product_attention(rows[None], keys[None], values[None], scale=scale)
-    out.copy_(attended.view(1, -1, values.shape[-1]))
+def _attend_one(query: Tensor, keys: Tensor, values: Tensor, scale: float) -> Tensor:
+    """One token; query `[heads, 1, dim]`."""
+    rows = query.reshape(1, keys.shape[0], -1, keys.shape[2])
+    attended = F.scaled_dot_product_attention(rows, keys.unsqueeze(0), values.unsqueeze(0), scale=scale)
+    return attended.reshape(1, -1, values.shape[2])
 
 
-def _attend_fused(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor, scale: float, out: Tensor) -> None:
+def _attend_fused(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor, scale: float) -> Tensor:
     """Many tokens; query `[kv_heads, group, tokens, dim]`."""
     kv_heads, group, tokens, _ = query.shape
     shape = (kv_heads, group, keys.shape[1], -1)
@@ -66,10 +65,10 @@ def _attend_fused(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor, sca
     attended = F.scaled_dot_product_attention(
         query, keys.unsqueeze(1).expand(shape), values.unsqueeze(1).expand(shape), attn_mask=whole, scale=scale
     )
-    out.copy_(attended.flatten(0, 1).transpose(0, 1))
+    return attended.flatten(0, 1).transpose(0, 1)
 
 
-def _attend_in_blocks(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor, scale: float, out: Tensor) -> None:
+def _attend_in_blocks(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor, scale: float) -> Tensor:
     """Many tokens; query `[kv_heads, group, tokens, dim]`.
 
     The block of queries `[start, stop)` sees keys `[0, before + stop)`; the mask covers the last `stop` of them.
@@ -77,6 +76,7 @@ def _attend_in_blocks(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor,
     kv_heads, group, tokens, dim = query.shape
     before = keys.shape[1] - tokens
     scaled = query * scale
+    out = query.new_empty(tokens, kv_heads * group, values.shape[-1])
     for start in range(0, tokens, _BLOCK):
         stop = min(tokens, start + _BLOCK)
         rows = scaled[:, :, start:stop].reshape(kv_heads, -1, dim)
@@ -84,3 +84,4 @@ def _attend_in_blocks(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor,
         weights.view(kv_heads, group, stop - start, -1)[..., before:].add_(mask[start:stop, :stop])
         attended = torch.bmm(weights.softmax(dim=-1), values[:, : before + stop])
         out[start:stop] = attended.view(kv_heads * group, stop - start, -1).transpose(0, 1)
+    return out
