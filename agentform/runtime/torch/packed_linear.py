@@ -47,7 +47,12 @@ def pack_linears(model: nn.Module) -> int:
     """
     if not can_pack():
         return 0
-    found = [(parent, name) for parent in model.modules() for name, child in parent.named_children() if PackedLinear.fits(child)]
+    found = [
+        (parent, name)
+        for parent in model.modules()
+        for name, child in parent.named_children()
+        if PackedLinear.fits(child)
+    ]
     for parent, name in found:
         setattr(parent, name, PackedLinear(getattr(parent, name)))
     return len(found)
