@@ -93,7 +93,8 @@ def _worker(command: Sequence[str]) -> Generator[Any]:
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=_HERE.parent
     )
-    assert process.stdin is not None and process.stdout is not None
+    assert process.stdin is not None
+    assert process.stdout is not None
     pipes: tuple[IO[str], IO[str]] = process.stdin, process.stdout
 
     def ask(length: int, numbers: random.Random, max_tokens: int) -> dict[str, float]:

@@ -3,7 +3,7 @@
 Q4_1 holds 32 weights of a row in a group: a code of 4 bits each, a scale and a minimum in float16. Codes are kept, not
 quantised again. The file, `four_bit.safetensors`, holds for each layer, by the name of its module::
 
-    NAME.codes      uint8 [out, in / 2]      16 bytes a group: byte j has weight j in its low half, 16 + j in its high half
+    NAME.codes      uint8 [out, in / 2]      16 bytes a group, in byte j the low half for weight j, the high for 16 + j
     NAME.scale      float16 [out, in / 32]   weight = scale * code + minimum
     NAME.minimum    float16 [out, in / 32]
 """

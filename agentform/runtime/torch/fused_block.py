@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 __all__ = ["FusedBlock", "FusedBlocks", "MakeProduct", "fuse_blocks", "merged"]
@@ -125,13 +124,14 @@ def fuse_blocks(model: nn.Module, make_product: MakeProduct) -> int:
         return 0
     if any(parameter.device.type != "cpu" for parameter in layers.parameters()):
         return 0
-    num = len(layers)
-    for index, layer in enumerate(layers):
-        layers[index] = FusedBlock(layer, _products(layer, f"model.layers.{index}", make_product))
-    base.layers = nn.ModuleList([FusedBlocks([*layers])])
+    blocks: list[FusedBlock] = []
+    for index in range(len(layers)):
+        layer, layers[index] = layers[index], nn.Identity()  # its own weights go as its products come
+        blocks.append(FusedBlock(layer, _products(layer, f"model.layers.{index}", make_product)))
+    base.layers = nn.ModuleList([FusedBlocks(blocks)])
     base.rotary_emb = _SignedRotary(base.rotary_emb)
     base.norm = _Norm(base.norm)
-    return num
+    return len(blocks)
 
 
 def merged(linears: Sequence[nn.Linear]) -> nn.Linear:

@@ -75,7 +75,7 @@ def _takes_four_bit(model: nn.Module) -> bool:
 
 
 def _four_bit_file(folder: Path) -> FourBitFile | None:
-    """The 4-bit weights of a folder; made now if it was converted before they were kept. `None` where there are none."""
+    """The 4-bit weights of a folder, made now if it was converted before they were kept; `None` if it has none."""
     from safetensors import SafetensorError
 
     path = folder / FOUR_BIT_FILE
@@ -96,7 +96,7 @@ def _source(folder: Path) -> Path | None:
 
 
 def _copy_what_is_left(model: nn.Module) -> None:
-    """Tensors read from a file keep all of it mapped: after this nothing holds the pages of weights that were packed."""
+    """A tensor that was read from a file keeps all of it mapped; after this nothing holds what was packed."""
     for name, parameter in list(model.named_parameters()):
         owner, _, own = name.rpartition(".")
         setattr(model.get_submodule(owner), own, nn.Parameter(parameter.detach().clone(), requires_grad=False))
