@@ -14,6 +14,7 @@ from agentform.errors import AgentformError
 from agentform.runtime.torch.convert import add_four_bit
 from agentform.runtime.torch.four_bit_file import FOUR_BIT_FILE, FourBitFile, FourBitWeight
 from agentform.runtime.torch.four_bit_linear import FourBitLinear, can_multiply_four_bit
+from agentform.runtime.torch.freed_memory import give_back_freed_memory
 from agentform.runtime.torch.fused_block import fuse_blocks, merged
 from agentform.runtime.torch.manifest import read_manifest
 from agentform.runtime.torch.packed_linear import PackedLinear, can_pack, pack_linears
@@ -32,12 +33,19 @@ def make_products(model: nn.Module, folder: Path, weights: Weights) -> Weights:
     Nothing is changed on other devices. On the CPU decoder layers of a known kind are fused, and bfloat16 products
     packed, each only where this build of torch can.
     """
+    num_fused, num_four_bit = _fuse(model, folder, weights)
+    kept = weights if num_four_bit else "wide"
+    pack_linears(model)
+    if num_fused and kept != "four_bit":
+        _copy_what_is_left(model)
+    return kept
+
+
+def _fuse(model: nn.Module, folder: Path, weights: Weights) -> tuple[int, int]:
+    """How many blocks were fused, and how many of their products have 4-bit weights."""
     file = _four_bit_file(folder) if weights != "wide" and _takes_four_bit(model) else None
     product = _Products(file, keep_wide=weights == "both")
-    if fuse_blocks(model, product.make):
-        _copy_what_is_left(model)
-    pack_linears(model)
-    return weights if product.num_four_bit else "wide"
+    return fuse_blocks(model, product.make), product.num_four_bit
 
 
 class _Products:
@@ -56,7 +64,9 @@ class _Products:
             return self._wide(linears)
         self.num_four_bit += 1
         bias = merged(linears).bias if linears[0].bias is not None else None
-        return FourBitLinear(weight, bias=bias, wide=self._wide(linears) if self._keep_wide else None)
+        layer = FourBitLinear(weight, bias=bias, wide=self._wide(linears) if self._keep_wide else None)
+        give_back_freed_memory()  # codes are eight times their size on the way
+        return layer
 
     def _four_bit(self, names: Sequence[str]) -> FourBitWeight | None:
         if self._file is None or not all(name in self._file for name in names):
