@@ -61,8 +61,9 @@ def ensure_weights(entry: CatalogueEntry, *, home: Path | None = None, progress:
     """The converted folder of `entry`, fetched and converted first if it is not there.
 
     It holds model.safetensors (bfloat16), four_bit.safetensors where the GGUF has such weights, config.json,
-    generation_config.json, tokenizer.json, tokenizer_config.json (with the chat template), the GGUF itself and manifest.json. Several processes may
-    call this at once: one does the work. With `progress`, a progress bar is drawn on standard error.
+    generation_config.json, tokenizer.json, tokenizer_config.json (with the chat template), the GGUF itself and
+    manifest.json. Several processes may call this at once: one does the work. With `progress`, a progress bar is drawn
+    on standard error.
 
     Raises: WeightsUnavailable, WeightsCorrupt, MissingDependency.
     """
