@@ -18,12 +18,15 @@ def main() -> None:
     parser.add_argument("name", choices=_names(), help="the benchmark")
     parser.add_argument("--data", type=Path, metavar="DIR", help="folder with data sets that are not shipped")
     parser.add_argument("--quick", action="store_true", help="a sample, in a minute or two; writes no result file")
+    benchmark = importlib.import_module(f"benchmarks.{parser.parse_known_args()[0].name}")
+    if hasattr(benchmark, "add_arguments"):
+        benchmark.add_arguments(parser)
     given = parser.parse_args()
     if given.data is not None and not given.data.is_dir():
         parser.error(f"--data: {given.data} is not a folder")
-    context = Context(name=given.name, data=given.data, quick=given.quick)
+    context = Context(name=given.name, data=given.data, quick=given.quick, options=vars(given))
     try:
-        importlib.import_module(f"benchmarks.{given.name}").run(context)
+        benchmark.run(context)
     except AgentformError as error:
         parser.exit(1, f"{error}\n")
 

@@ -1,0 +1,64 @@
+"""One run: start everybody, do the works, report."""
+
+from __future__ import annotations
+
+import importlib
+
+from agentform.runtime.catalogue import CATALOGUE
+from agentform.runtime.paths import cache_home
+from agentform.runtime.torch.tokenizer import HFTokenizer
+from agentform.runtime.torch.weights import resolve_model
+from benchmarks.harness import Context
+from benchmarks.peers.bench import Bench
+from benchmarks.peers.lines import lines_of
+from benchmarks.peers.options import WORKS
+from benchmarks.peers.report import bars, show
+from benchmarks.peers.roster import OURS, read_roster
+from benchmarks.peers.task import Model
+
+__all__ = ["run"]
+
+_MODEL = "smollm2-135m"
+
+
+def run(context: Context) -> None:
+    """Measure and report."""
+    bench = _bench(context)
+    with bench.open():
+        for letter in context.options["work"]:
+            context.console.print(f"({letter}) {WORKS[letter]}", markup=False)
+            importlib.import_module(f"benchmarks.peers.works.{WORKS[letter]}").measure(bench)
+    _report(bench)
+
+
+def _report(bench: Bench) -> None:
+    context, lines = bench.context, lines_of(bench.rows)
+    show(context.console, lines, bench.roster)
+    for said in bars(lines):
+        context.console.print(said, markup=False)
+    for name, reason in bench.skipped.items():
+        context.console.print(f"skipped: {name}: {reason}", markup=False)
+    figures = {
+        "lines": [line.as_dict() for line in lines],
+        "skipped": bench.skipped,
+        "faults": bench.faults,
+        "versions": bench.versions,
+        "settings": bench.settings,
+        "rows": bench.rows,
+    }
+    context.write(figures)
+
+
+def _bench(context: Context) -> Bench:
+    folder = resolve_model(_MODEL)
+    peers_dir = context.options["peers_dir"] or cache_home() / "peers"
+    only = context.options["only"]
+    return Bench(
+        context=context,
+        tokenizer=HFTokenizer(folder),
+        model=Model(
+            folder=str(folder), gguf=str(folder / CATALOGUE[_MODEL].gguf), threads=context.options["threads"]
+        ),
+        roster={n: p for n, p in read_roster().items() if n == OURS or only is None or n in only},
+        folder=peers_dir.expanduser(),
+    )
