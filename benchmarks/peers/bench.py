@@ -20,7 +20,7 @@ from benchmarks.peers.venvs import Skipped, python_of
 __all__ = ["Bench", "Row", "rotated"]
 
 Row = dict[str, Any]
-"""One measurement: "work", "case", "round", "peer", and the fields of `Written`."""
+"""One measurement: "work", "case", "round", "peer"; mostly the fields of `Written` too, and whether it is "valid"."""
 
 
 @dataclass(kw_only=True)
@@ -39,7 +39,7 @@ class Bench:
     skipped: dict[str, str] = field(default_factory=dict[str, str])
     """Reasons, by peer."""
     faults: list[Row] = field(default_factory=list[Row])
-    """Tasks that a peer failed at: "work", "case", "peer", "reason"."""
+    """Tasks that a peer failed at: "work", "case", "round", "peer", "reason"."""
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
     versions: dict[str, Any] = field(default_factory=dict[str, Any])
     rows: list[Row] = field(default_factory=list[Row])
@@ -91,23 +91,32 @@ class Bench:
 
     def aside(self, name: str, task: Task) -> Written | None:
         """Do a task that is not measured; None when the peer failed at it."""
-        return self._ask(name, task, "aside", task.kind)
+        return self._ask(name, task, work="aside", case=task.kind, turn=0)
 
     def measure(self, name: str, task: Task, *, work: str, case: str, turn: int, **more: Any) -> Written | None:
         """Do a task and keep a row of it; None when the peer failed at it."""
-        written = self._ask(name, task, work, case)
+        written = self._ask(name, task, work=work, case=case, turn=turn)
         if written is not None:
-            row = {"work": work, "case": case, "round": turn, "peer": name, **asdict(written), **more}
             if task.schema is not None:
-                row["valid"] = is_valid(written.text, task.schema)
-            self.rows.append(row)
+                more["valid"] = is_valid(written.text, task.schema)
+            self.add(name, work=work, case=case, turn=turn, **asdict(written), **more)
         return written
 
-    def _ask(self, name: str, task: Task, work: str, case: str) -> Written | None:
+    def add(self, name: str, *, work: str, case: str, turn: int, **more: Any) -> None:
+        """Keep a row."""
+        self.rows.append({"work": work, "case": case, "round": turn, "peer": name, **more})
+
+    def fault(self, name: str, *, work: str, case: str, turn: int, reason: str) -> None:
+        """Note what a peer failed at."""
+        self.faults.append({"work": work, "case": case, "round": turn, "peer": name, "reason": reason[:500]})
+
+    def _ask(self, name: str, task: Task, *, work: str, case: str, turn: int) -> Written | None:
+        if name not in self.processes:  # it was dropped while others had their turn
+            return None
         try:
             return self.processes[name].run(task)
         except PeerFailed as error:
-            self.faults.append({"work": work, "case": case, "peer": name, "reason": str(error)[:500]})
+            self.fault(name, work=work, case=case, turn=turn, reason=str(error))
             if self.processes[name].is_gone:
                 self.drop(name, str(error))
             return None

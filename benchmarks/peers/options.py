@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.peers.roster import OURS, read_roster
 
-__all__ = ["WORKS", "add_arguments"]
+__all__ = ["WORKS", "add_arguments", "modules"]
 
-WORKS = {"a": "closed", "d": "decode"}
-"""Letters of the command line and the modules of `works`."""
+WORKS = {
+    "a": "closed",
+    "b": "calls",
+    "c": "conversation",
+    "d": "decode",
+    "e": "prefill",
+    "f": "start",
+    "g": "start",
+}
+"""Letters of the command line and the modules of `works`; validity (h) comes with a and b."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,3 +37,8 @@ def _works(given: str) -> list[str]:
     if unknown := [letter for letter in letters if letter not in WORKS]:
         raise argparse.ArgumentTypeError(f"no work {', '.join(unknown)}: there are {', '.join(WORKS)}")
     return letters
+
+
+def modules(letters: Sequence[str]) -> list[str]:
+    """The modules of these works, each once, in their order."""
+    return list(dict.fromkeys(module for letter, module in WORKS.items() if letter in letters))

@@ -1,55 +1,84 @@
-"""The table, as it is printed and as it stands in docs/measurements.md."""
+"""The table, as it is printed and as it stands in docs/measurements.md, and what came of the goals."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.peers.lines import Line
+from benchmarks.peers.lines import Line, Share
 from benchmarks.peers.roster import OURS, Peer
 
-__all__ = ["bars", "markdown", "show"]
+__all__ = ["as_data", "goals", "markdown", "show"]
+
+Lines = Sequence[Line | Share]
 
 
-def show(console: Console, lines: Sequence[Line], roster: Mapping[str, Peer]) -> None:
-    """Print the table: a peer's figure, and how many times agentform's it is."""
+def show(console: Console, lines: Lines, roster: Mapping[str, Peer]) -> None:
+    """Print the table: a peer's figure, and how many times agentform's it is or by how many points it differs."""
     table = Table("", "", *(peer.title for peer in roster.values()))
     for line in lines:
         table.add_row(line.letter, f"{line.what}, {line.unit}", *(_cell(line, name) for name in roster))
     console.print(table)
 
 
-def markdown(lines: Sequence[Line], roster: Mapping[str, Peer]) -> str:
-    """The same as a Markdown table."""
-    head = ["", "", *(peer.title for peer in roster.values())]
-    rows = [[line.letter, f"{line.what}, {line.unit}", *(_cell(line, name) for name in roster)] for line in lines]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
+def markdown(lines: Lines, roster: Mapping[str, Peer], skipped: Mapping[str, str]) -> str:
+    """The same as a Markdown table; who was skipped has a line of his own with the reason."""
+    there = [peer for peer in roster.values() if peer.name not in skipped]
+    head = ["", "", *(peer.title for peer in there)]
+    rows = [[line.letter, f"{line.what}, {line.unit}", *(_cell(line, peer.name) for peer in there)] for line in lines]
+    table = "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
+    reasons = [f"- Skipped: {roster[name].title}: {reason}" for name, reason in skipped.items()]
+    return "\n".join([table, *(["", *reasons] if reasons else [])])
 
 
-def bars(lines: Sequence[Line]) -> list[str]:
-    """What was aimed at and what came of it, against the peer that comes nearest; one sentence per line with a bar."""
+def goals(lines: Lines) -> list[str]:
+    """One sentence per goal: reached or missed, against the peer that comes nearest."""
     said: list[str] = []
     for line in lines:
-        ratios = {name: found.median for name in line.figures if name != OURS and (found := line.ratio(name))}
-        if line.bar is None or not ratios:
+        if isinstance(line, Share):
             continue
-        nearest = min(ratios, key=lambda name: ratios[name])
-        reached = "reached" if ratios[nearest] >= line.bar else "missed"
-        said.append(
-            f"{reached}: {line.what}: {nearest} takes {ratios[nearest]:.2f} times agentform's {line.unit}, "
-            f"goal {line.bar:.2f}"
-        )
+        ours = line.value(OURS)
+        if line.limit is not None and ours is not None:
+            said.append(f"{_verdict(ours <= line.limit)}: {line.what}: {ours:.3g} {line.unit}, at most {line.limit:g}")
+        ratios = {
+            name: found.median
+            for name in line.figures
+            if line.against in (None, name) and (found := line.ratio(name)) is not None
+        }
+        if line.bar is not None and ratios:
+            near = min(ratios, key=lambda name: ratios[name])
+            said.append(
+                f"{_verdict(ratios[near] >= line.bar)}: {line.what}: {near} takes {ratios[near]:.2f} times what "
+                f"agentform takes, goal {line.bar:g}"
+            )
     return said
 
 
-def _cell(line: Line, name: str) -> str:
-    median = line.median(name)
-    if median is None:
-        return line.notes.get(name, "–")
-    told = f"{median:.3g}"
-    found = line.ratio(name)
-    if name != OURS and found is not None:
-        told += f" · {found.median:.2g}× [{found.low:.2g}, {found.high:.2g}]"
-    return told + (f" {line.notes[name]}" if name in line.notes else "")
+def as_data(line: Line | Share) -> dict[str, Any]:
+    """Plain data for the result file."""
+    told: dict[str, Any] = {}
+    for name in line.figures:
+        found = line.ratio(name) if isinstance(line, Line) else line.difference(name)
+        key = "ratio" if isinstance(line, Line) else "difference"
+        told[name] = {"value": line.value(name), key: found.as_dict() if found else None}
+    return {"letter": line.letter, "what": line.what, "unit": line.unit, "peers": told}
+
+
+def _verdict(reached: bool) -> str:
+    return "reached" if reached else "missed"
+
+
+def _cell(line: Line | Share, name: str) -> str:
+    value = line.value(name)
+    if value is None:
+        return "–"
+    if isinstance(line, Share):
+        found = line.difference(name)
+        gap = f" · {found.mean:+.0f} [{found.low:+.0f}, {found.high:+.0f}]" if found else ""
+        return f"{value:.0f}{gap}"
+    times = line.ratio(name)
+    told = f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+    return told + (f" · {times.median:.2g}× [{times.low:.2g}, {times.high:.2g}]" if times else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import time
 
 from agentform.runtime.catalogue import CATALOGUE
 from agentform.runtime.paths import cache_home
@@ -11,8 +12,8 @@ from agentform.runtime.torch.weights import resolve_model
 from benchmarks.harness import Context
 from benchmarks.peers.bench import Bench
 from benchmarks.peers.lines import lines_of
-from benchmarks.peers.options import WORKS
-from benchmarks.peers.report import bars, show
+from benchmarks.peers.options import modules
+from benchmarks.peers.report import as_data, goals, show
 from benchmarks.peers.roster import OURS, read_roster
 from benchmarks.peers.task import Model
 
@@ -25,21 +26,22 @@ def run(context: Context) -> None:
     """Measure and report."""
     bench = _bench(context)
     with bench.open():
-        for letter in context.options["work"]:
-            context.console.print(f"({letter}) {WORKS[letter]}", markup=False)
-            importlib.import_module(f"benchmarks.peers.works.{WORKS[letter]}").measure(bench)
+        for module in modules(context.options["work"]):
+            started = time.monotonic()
+            importlib.import_module(f"benchmarks.peers.works.{module}").measure(bench)
+            context.console.print(f"{module}: {time.monotonic() - started:.0f} s", highlight=False)
     _report(bench)
 
 
 def _report(bench: Bench) -> None:
-    context, lines = bench.context, lines_of(bench.rows)
+    context, lines = bench.context, lines_of(bench.rows, bench.faults)
     show(context.console, lines, bench.roster)
-    for said in bars(lines):
+    for said in goals(lines):
         context.console.print(said, markup=False)
     for name, reason in bench.skipped.items():
         context.console.print(f"skipped: {name}: {reason}", markup=False)
     figures = {
-        "lines": [line.as_dict() for line in lines],
+        "lines": [as_data(line) for line in lines],
         "skipped": bench.skipped,
         "faults": bench.faults,
         "versions": bench.versions,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Ratio", "ratio"]
+__all__ = ["Difference", "Ratio", "Values", "difference", "ratio"]
 
 _DRAWS = 4000
 _SEED = 7
@@ -44,4 +44,34 @@ def ratio(peer: Values, ours: Values) -> Ratio | None:
         low=float(np.quantile(medians, 0.025)),
         high=float(np.quantile(medians, 0.975)),
         rounds=len(common),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """Peer minus agentform in points of percent; the interval covers 95%."""
+
+    mean: float
+    low: float
+    high: float
+    items: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for the result file."""
+        return asdict(self)
+
+
+def difference(peer: Values, ours: Values) -> Difference | None:
+    """Paired over the items that both have; None without one."""
+    common = [key for key in ours if key in peer]
+    if not common:
+        return None
+    gaps = 100 * np.array([peer[key] - ours[key] for key in common])
+    drawn = np.random.default_rng(_SEED).integers(0, len(gaps), size=(_DRAWS, len(gaps)))
+    means = gaps[drawn].mean(axis=1)
+    return Difference(
+        mean=float(gaps.mean()),
+        low=float(np.quantile(means, 0.025)),
+        high=float(np.quantile(means, 0.975)),
+        items=len(common),
     )
