@@ -29,7 +29,9 @@ _TYPES: Mapping[str, type] = {
 }
 
 
-def is_accepted(call: Any, accepted: Mapping[str, Mapping[str, Any]], declared: Mapping[str, Mapping[str, Any]]) -> bool:
+def is_accepted(
+    call: Any, accepted: Mapping[str, Mapping[str, Any]], declared: Mapping[str, Mapping[str, Any]]
+) -> bool:
     """Whether `call`, {"name", "arguments"}, is right; `declared` are the tools' parameters in BFCL's words."""
     if not isinstance(call, dict) or call.get("name") not in accepted or not isinstance(call.get("arguments"), dict):
         return False

@@ -120,9 +120,7 @@ def _decode(rows: Sequence[Row]) -> list[Line]:
     """What the tokens after the first took, per token."""
     first = {(row["peer"], row["round"]): row["seconds"] for row in _of(rows, "decode", "1")}
     later = [
-        row
-        for row in rows
-        if row["work"] == "decode" and row["case"] != "1" and (row["peer"], row["round"]) in first
+        row for row in rows if row["work"] == "decode" and row["case"] != "1" and (row["peer"], row["round"]) in first
     ]
     figures = _figures(
         later,

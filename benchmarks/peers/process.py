@@ -20,7 +20,7 @@ __all__ = ["PeerFailed", "Process"]
 _ROOT = Path(__file__).parents[2]
 
 
-class PeerFailed(Exception):  # noqa: N818 - ends a peer's part of the run, and is reported in the table
+class PeerFailed(Exception):
     """Raised when a peer reports an error, dies or does not answer in time."""
 
 

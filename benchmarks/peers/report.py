@@ -10,8 +10,9 @@ from rich.table import Table
 
 from benchmarks.peers.lines import Line, Share
 from benchmarks.peers.roster import OURS, Peer
+from benchmarks.peers.statistics import Ratio
 
-__all__ = ["as_data", "goals", "markdown", "show"]
+__all__ = ["as_data", "goals", "markdown", "show", "summary"]
 
 Lines = Sequence[Line | Share]
 
@@ -43,18 +44,29 @@ def goals(lines: Lines) -> list[str]:
         ours = line.value(OURS)
         if line.limit is not None and ours is not None:
             said.append(f"{_verdict(ours <= line.limit)}: {line.what}: {ours:.3g} {line.unit}, at most {line.limit:g}")
-        ratios = {
-            name: found.median
-            for name in line.figures
-            if line.against in (None, name) and (found := line.ratio(name)) is not None
-        }
-        if line.bar is not None and ratios:
-            near = min(ratios, key=lambda name: ratios[name])
+        near = _nearest(line)
+        if line.bar is not None and near is not None:
+            name, found = near
             said.append(
-                f"{_verdict(ratios[near] >= line.bar)}: {line.what}: {near} takes {ratios[near]:.2f} times what "
+                f"{_verdict(found.median >= line.bar)}: {line.what}: {name} takes {found.median:.2f} times what "
                 f"agentform takes, goal {line.bar:g}"
             )
     return said
+
+
+def summary(lines: Lines, roster: Mapping[str, Peer]) -> str:
+    """The lines with a goal, in short: agentform's figure and the peer that comes nearest."""
+    rows = ["| | agentform | nearest peer | ratio |", "|---|---|---|---|"]
+    for line in lines:
+        near = _nearest(line) if isinstance(line, Line) and line.bar is not None else None
+        if near is not None and isinstance(line, Line):
+            name, found = near
+            rows.append(
+                f"| {line.what}, {line.unit} | {_figure(line.value(OURS) or 0)} | "
+                f"{roster[name].title}: {_figure(line.value(name) or 0)} | "
+                f"{found.median:.2g} [{found.low:.2g}, {found.high:.2g}] |"
+            )
+    return "\n".join(rows)
 
 
 def as_data(line: Line | Share) -> dict[str, Any]:
@@ -67,8 +79,20 @@ def as_data(line: Line | Share) -> dict[str, Any]:
     return {"letter": line.letter, "what": line.what, "unit": line.unit, "peers": told}
 
 
+def _nearest(line: Line) -> tuple[str, Ratio] | None:
+    """Of those that the line's goal is about, who needs least."""
+    ratios = {
+        name: found for name in line.figures if line.against in (None, name) and (found := line.ratio(name)) is not None
+    }
+    return min(ratios.items(), key=lambda item: item[1].median) if ratios else None
+
+
 def _verdict(reached: bool) -> str:
     return "reached" if reached else "missed"
+
+
+def _figure(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _cell(line: Line | Share, name: str) -> str:
@@ -76,9 +100,7 @@ def _cell(line: Line | Share, name: str) -> str:
     if value is None:
         return "–"
     if isinstance(line, Share):
-        found = line.difference(name)
-        gap = f" · {found.mean:+.0f} [{found.low:+.0f}, {found.high:+.0f}]" if found else ""
-        return f"{value:.0f}{gap}"
+        gap = line.difference(name)
+        return f"{value:.0f}" + (f" · {gap.mean:+.0f} [{gap.low:+.0f}, {gap.high:+.0f}]" if gap else "")
     times = line.ratio(name)
-    told = f"{value:.0f}" if value >= 100 else f"{value:.3g}"
-    return told + (f" · {times.median:.2g}× [{times.low:.2g}, {times.high:.2g}]" if times else "")
+    return _figure(value) + (f" · {times.median:.2g}× [{times.low:.2g}, {times.high:.2g}]" if times else "")

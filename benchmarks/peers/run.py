@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import json
 import time
 
 from agentform.runtime.catalogue import CATALOGUE
 from agentform.runtime.paths import cache_home
 from agentform.runtime.torch.tokenizer import HFTokenizer
 from agentform.runtime.torch.weights import resolve_model
-from benchmarks.harness import Context
+from benchmarks.harness import RESULTS, Context
 from benchmarks.peers.bench import Bench
+from benchmarks.peers.document import document
 from benchmarks.peers.lines import lines_of
 from benchmarks.peers.options import modules
 from benchmarks.peers.report import as_data, goals, show
@@ -46,9 +48,12 @@ def _report(bench: Bench) -> None:
         "faults": bench.faults,
         "versions": bench.versions,
         "settings": bench.settings,
+        "threads": bench.model.threads,
         "rows": bench.rows,
     }
     context.write(figures)
+    if not context.quick:
+        document(json.loads((RESULTS / f"{context.name}.json").read_text(encoding="utf-8")))
 
 
 def _bench(context: Context) -> Bench:
@@ -58,9 +63,7 @@ def _bench(context: Context) -> Bench:
     return Bench(
         context=context,
         tokenizer=HFTokenizer(folder),
-        model=Model(
-            folder=str(folder), gguf=str(folder / CATALOGUE[_MODEL].gguf), threads=context.options["threads"]
-        ),
+        model=Model(folder=str(folder), gguf=str(folder / CATALOGUE[_MODEL].gguf), threads=context.options["threads"]),
         roster={n: p for n, p in read_roster().items() if n == OURS or only is None or n in only},
         folder=peers_dir.expanduser(),
     )

@@ -14,7 +14,7 @@ __all__ = ["Skipped", "python_of"]
 _STEP_LIMIT_S = 1800
 
 
-class Skipped(Exception):  # noqa: N818 - a row of the table, not a failure of the run
+class Skipped(Exception):
     """Raised when a peer cannot take part; its text is the reason, which the table shows."""
 
 

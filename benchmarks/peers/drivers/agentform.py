@@ -33,7 +33,7 @@ class Agentform:
         self._boxes: dict[str, Toolbox] = {}
 
     def load(self, model: Model) -> None:
-        """Load the model by the name that users give; label priors are kept on disk, as `agentform serve` and `chat` keep them."""
+        """Load the model by its name; label priors are kept on disk, as `agentform serve` and `chat` keep them."""
         self.engine: Any = load_engine(_MODEL, num_threads=model.threads)
         self._priors = PriorStore(cache_home() / "priors")
         self._responder = Responder(self.engine, priors=self._priors)

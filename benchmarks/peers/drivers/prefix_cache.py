@@ -39,8 +39,8 @@ class CachedModel:
         self.cached_tokens = min(shared_length(self._ids, ids), self._cache.get_seq_length(), len(ids) - 1)
         if self.cached_tokens == 0:
             self._cache = transformers.DynamicCache(config=self.model.config)
-        else:
-            self._cache.crop(self.cached_tokens)
+        elif self._cache.get_seq_length() > self.cached_tokens:
+            self._cache.crop(self.cached_tokens - self._cache.get_seq_length())
         return self._cache
 
     def end(self, ids: list[int]) -> None:

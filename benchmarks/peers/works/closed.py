@@ -1,4 +1,4 @@
-"""(a) Closed forms of 1 to 9 fields after a 500-token prompt that is cached or not; twelve for agentform's own slope."""
+"""(a) Closed forms of 1 to 9 fields after a 500-token prompt, cached or not; of twelve for agentform's own slope."""
 
 from __future__ import annotations
 
