@@ -33,9 +33,9 @@ def is_accepted(
     call: Any, accepted: Mapping[str, Mapping[str, Any]], declared: Mapping[str, Mapping[str, Any]]
 ) -> bool:
     """Whether `call`, {"name", "arguments"}, is right; `declared` are the tools' parameters in BFCL's words."""
-    if not isinstance(call, dict) or call.get("name") not in accepted or not isinstance(call.get("arguments"), dict):
+    name, arguments = (call.get("name"), call.get("arguments")) if isinstance(call, dict) else (None, None)
+    if name not in list(accepted) or not isinstance(arguments, dict):
         return False
-    name, arguments = call["name"], call["arguments"]
     answers, parameters = accepted[name], declared[name]
     if any(required not in arguments for required in parameters.get("required", ())):
         return False

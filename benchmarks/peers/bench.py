@@ -62,9 +62,9 @@ class Bench:
             for process in self.processes.values():
                 process.close()
 
-    def start(self, peer: Peer) -> Process:
-        """A fresh process of a peer whose environment is there."""
-        return Process(self.pythons[peer.name], peer.driver, self.folder / f"{peer.name}.log")
+    def start(self, peer: Peer, log: str = "") -> Process:
+        """A fresh process of a peer whose environment is there; `log` names its log, by default after the peer."""
+        return Process(self.pythons[peer.name], peer.driver, self.folder / f"{log or peer.name}.log")
 
     def drop(self, name: str, reason: str) -> None:
         """The peer takes no further part."""

@@ -35,7 +35,7 @@ class Process:
         """Start it; `command` replaces what is run, for tests."""
         self.started = time.perf_counter()
         self._log = log
-        with log.open("ab") as errors:
+        with log.open("wb") as errors:
             self._child = subprocess.Popen(
                 command or [str(python), "-m", "benchmarks.peers.child", driver],
                 cwd=_ROOT,
@@ -43,6 +43,9 @@ class Process:
                 stdout=subprocess.PIPE,
                 stderr=errors,
             )
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
+        self._stdin, self._stdout = self._child.stdin, self._child.stdout
         self._answers = b""
         self._late = False
 
@@ -58,9 +61,8 @@ class Process:
         """Send a request and wait for its answer. Raises PeerFailed."""
         self._signal(signal.SIGCONT)
         try:
-            assert self._child.stdin is not None
-            self._child.stdin.write(json.dumps(request).encode() + b"\n")
-            self._child.stdin.flush()
+            self._stdin.write(json.dumps(request).encode() + b"\n")
+            self._stdin.flush()
             answer = json.loads(self._line(limit_s))
         except OSError as error:
             raise PeerFailed(self._death()) from error
@@ -75,26 +77,32 @@ class Process:
         return self._late or self._child.poll() is not None
 
     def close(self) -> None:
-        """End it and all below it."""
+        """End it and all below it; again, does nothing."""
+        if self._stdin.closed:
+            return
         self._signal(signal.SIGCONT)
         below = descendants(self._child.pid)
         with suppress(OSError, subprocess.TimeoutExpired):
-            self._child.communicate(b'{"op": "quit"}\n', timeout=10)
+            self._stdin.write(b'{"op": "quit"}\n')
+            self._stdin.flush()
+            self._child.wait(timeout=10)
         for pid in [*below, self._child.pid]:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self._child.wait()
+        with suppress(OSError):
+            self._stdin.close()
+        self._stdout.close()
 
     def _line(self, limit_s: float) -> bytes:
         """The next line. Raises PeerFailed when the process ends or the time is over."""
-        assert self._child.stdout is not None
         until = time.monotonic() + limit_s
         while b"\n" not in self._answers:
-            ready, _, _ = select.select([self._child.stdout], [], [], max(0.0, until - time.monotonic()))
+            ready, _, _ = select.select([self._stdout], [], [], max(0.0, until - time.monotonic()))
             if not ready:
                 self._late = True
                 raise PeerFailed(f"no answer within {limit_s:g} s")
-            read = os.read(self._child.stdout.fileno(), 1 << 16)
+            read = os.read(self._stdout.fileno(), 1 << 16)
             if not read:
                 raise PeerFailed(self._death())
             self._answers += read

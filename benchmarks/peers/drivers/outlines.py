@@ -68,7 +68,7 @@ class Outlines:
             return self._model
         key = json.dumps(schema, ensure_ascii=False)
         if key not in self._generators:
-            form = outlines.json_schema(key, whitespace_pattern=_WHITESPACE)
+            form = outlines.types.JsonSchema(key, whitespace_pattern=_WHITESPACE)
             self._generators[key] = outlines.Generator(self._model, form)
         return self._generators[key]
 

@@ -41,7 +41,7 @@ def measure(bench: Bench) -> None:
 
 
 def _start(bench: Bench, name: str, call: Task, form: Task, turn: int) -> None:
-    process = bench.start(bench.roster[name])
+    process = bench.start(bench.roster[name], f"{name}-start")
     try:
         process.load(bench.model)
         first = process.run(call)
