@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -46,7 +48,11 @@ class Bench:
 
     @contextmanager
     def open(self) -> Iterator[Bench]:
-        """Make the environments, start and load every peer; end all at the end."""
+        """Make the environments, start and load every peer; end all at the end, also when this process is ended.
+
+        A stopped child does not notice that its parent is gone.
+        """
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
         try:
             for peer in self.roster.values():
                 self._say(f"{peer.title}: loading")

@@ -17,19 +17,22 @@ __all__ = ["measure"]
 
 _BEFORE = (Message(role="user", content="Hello, who are you and what can you do for me?"),)
 """Asked before a question whose tools are to be known."""
+_FAST = (OURS, "llama_cpp")
+"""Who is asked more questions than all: accuracy needs many, and time is short."""
 
 
 def measure(bench: Bench) -> None:
     """Rows of work "calls", cases "known" and "new", with "right" by BFCL's rule; a round is a question."""
-    quick = bench.context.quick
-    questions = load_questions(bench.context, 5 if quick else 48)
-    new = questions[:2] if quick else questions[:12]
+    for_all, more, num_new = (3, 0, 1) if bench.context.quick else (30, 66, 8)
+    questions = load_questions(bench.context, for_all + more)
     bench.check_prompt(_task(bench, questions[0]))
-    for turn, question in enumerate(new):
+    for turn, question in enumerate(questions[:num_new]):
         for name in rotated(bench.names, turn):
             _measure(bench, name, question, "new", turn)
     for turn, question in enumerate(questions):
         for name in rotated(bench.names, turn):
+            if turn >= for_all and name not in _FAST:
+                continue
             _know(bench, name, question)
             _measure(bench, name, question, "known", turn)
 

@@ -47,7 +47,7 @@ _RESULTS = {"set_light": "The light is set.", "remind": "The reminder is noted."
 
 def measure(bench: Bench) -> None:
     """Rows of work "conversation", cases "call" and "answer"; a round is a turn, and the peers take it in turns."""
-    turns = 4 if bench.context.quick else _TURNS
+    turns = 3 if bench.context.quick else _TURNS
     said: dict[str, list[Message]] = {name: [] for name in bench.names}
     for turn in range(turns):
         for name in rotated(bench.names, turn):

@@ -30,7 +30,7 @@ def measure(bench: Bench) -> None:
 
     Every file was read shortly before: a start that is not measured comes first.
     """
-    rounds = 1 if bench.context.quick else 3
+    rounds = 1 if bench.context.quick else 2
     call = call_task(bench.tokenizer, _ASKED, TOOLS)
     form = form_task(bench.tokenizer, timing_item(bench.tokenizer, 9, _PROMPT_TOKENS, "memory"))
     for turn in range(-1, rounds):

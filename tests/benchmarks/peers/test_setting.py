@@ -23,7 +23,7 @@ from benchmarks.peers.prompts import OPENING, answer_task, call_task, text_task
 from benchmarks.peers.roster import OURS, read_roster
 from benchmarks.peers.task import Model, Written, shared_length
 from benchmarks.peers.venvs import Skipped, python_of
-from benchmarks.peers.works import calls, conversation, decode
+from benchmarks.peers.works import calls, conversation
 
 FOLDER = Path(benchmarks.peers.__file__).parent
 
@@ -169,9 +169,9 @@ def bench():
 
 def test_everybody_is_asked_once_a_round_and_someone_else_first(bench):
     assert ["".join(rotated("abc", turn)) for turn in range(4)] == ["abc", "bca", "cab", "abc"]
-    decode.measure(bench)
-    measured = [row["peer"] for row in bench.rows if row["case"] == "1"]
-    assert measured[:6] == [OURS, "llama_cpp", "guidance", "llama_cpp", "guidance", OURS]
+    conversation.measure(bench)
+    measured = [row["peer"] for row in bench.rows if row["case"] == "call"]
+    assert measured == [OURS, "llama_cpp", "llama_cpp", OURS, OURS, "llama_cpp"]
 
 
 def test_a_call_is_judged_and_a_failure_is_a_fault(bench):
@@ -200,4 +200,4 @@ def test_a_conversation_has_a_call_and_an_answer_per_turn(bench):
         )
     conversation.measure(bench)
     ours = [(row["round"], row["case"]) for row in bench.rows if row["peer"] == OURS]
-    assert ours == [(turn, case) for turn in range(4) for case in ("call", "answer")]
+    assert ours == [(turn, case) for turn in range(3) for case in ("call", "answer")]
