@@ -49,7 +49,7 @@ class Process:
         self._answers = b""
         self._late = False
 
-    def load(self, model: Model, *, limit_s: float = 300) -> dict[str, Any]:
+    def load(self, model: Model, *, limit_s: float = 600) -> dict[str, Any]:
         """Load the weights; what the peer was set to. Raises PeerFailed."""
         return self.ask({"op": "load", "model": vars(model)}, limit_s=limit_s)
 

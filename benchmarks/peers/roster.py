@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 __all__ = ["OURS", "Peer", "read_roster"]
@@ -26,13 +27,13 @@ class Peer:
     """Packages whose versions are reported."""
     steps: tuple[tuple[str, ...], ...]
     """What `pip install` is given, one call after the other; none: it runs in the harness's own environment."""
-    pth: str = ""
-    """A line for a .pth file in its site-packages."""
+    files: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What is written into its site-packages, by path."""
 
     @property
     def digest(self) -> str:
         """Of all that makes its environment."""
-        made_of = {key: value for key, value in asdict(self).items() if key in ("steps", "pth")}
+        made_of = [self.steps, dict(self.files)]
         return hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:16]
 
 
@@ -47,7 +48,7 @@ def read_roster(path: Path = _FILE) -> dict[str, Peer]:
             driver=row["driver"],
             shows=tuple(row["shows"]),
             steps=tuple(tuple(step) for step in row["steps"]),
-            pth=row.get("pth", ""),
+            files=row.get("files", {}),
         )
         for name, row in listed.items()
     ]

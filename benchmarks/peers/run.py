@@ -25,25 +25,36 @@ _MODEL = "smollm2-135m"
 
 
 def run(context: Context) -> None:
-    """Measure and report."""
+    """Measure and report. A run that is stopped shows what it has, and writes nothing."""
     bench = _bench(context)
     with bench.open():
-        for module in modules(context.options["work"]):
-            started = time.monotonic()
-            importlib.import_module(f"benchmarks.peers.works.{module}").measure(bench)
-            context.console.print(f"{module}: {time.monotonic() - started:.0f} s", highlight=False)
-    _report(bench)
+        try:
+            for module in modules(context.options["work"]):
+                started = time.monotonic()
+                importlib.import_module(f"benchmarks.peers.works.{module}").measure(bench)
+                context.console.print(f"{module}: {time.monotonic() - started:.0f} s", highlight=False)
+        except (KeyboardInterrupt, SystemExit):
+            _show(bench)
+            raise
+    _show(bench)
+    _write(bench)
 
 
-def _report(bench: Bench) -> None:
-    context, lines = bench.context, lines_of(bench.rows, bench.faults)
-    show(context.console, lines, bench.roster)
+def _show(bench: Bench) -> None:
+    console, lines = bench.context.console, lines_of(bench.rows, bench.faults)
+    show(console, lines, bench.roster)
     for said in goals(lines):
-        context.console.print(said, markup=False)
+        console.print(said, markup=False)
     for name, reason in bench.skipped.items():
-        context.console.print(f"skipped: {name}: {reason}", markup=False)
+        console.print(f"skipped: {name}: {reason}", markup=False)
+    for fault in bench.faults:
+        console.print(f"failed: {fault}", markup=False)
+
+
+def _write(bench: Bench) -> None:
+    """The result file, and from it the documents."""
     figures = {
-        "lines": [as_data(line) for line in lines],
+        "lines": [as_data(line) for line in lines_of(bench.rows, bench.faults)],
         "skipped": bench.skipped,
         "faults": bench.faults,
         "versions": bench.versions,
@@ -51,9 +62,9 @@ def _report(bench: Bench) -> None:
         "threads": bench.model.threads,
         "rows": bench.rows,
     }
-    context.write(figures)
-    if not context.quick:
-        document(json.loads((RESULTS / f"{context.name}.json").read_text(encoding="utf-8")))
+    bench.context.write(figures)
+    if not bench.context.quick:
+        document(json.loads((RESULTS / f"{bench.context.name}.json").read_text(encoding="utf-8")))
 
 
 def _bench(context: Context) -> Bench:

@@ -35,9 +35,10 @@ def python_of(peer: Peer, folder: Path) -> Path:
     _call([sys.executable, "-m", "venv", str(home)], "the environment could not be made")
     for step in peer.steps:
         _call([str(python), "-m", "pip", "install", "--quiet", *step], f"pip install {step[0]} … failed")
-    if peer.pth:
-        packages = next(home.glob("lib/python*/site-packages"))
-        (packages / "benchmarks_peer.pth").write_text(peer.pth + "\n", encoding="utf-8")
+    for name, text in peer.files.items():
+        file = next(home.glob("lib/python*/site-packages")) / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text, encoding="utf-8")
     stamp.write_text(peer.digest, encoding="utf-8")
     return python
 

@@ -32,7 +32,7 @@ class LangChain:
         """Messages in, the raw message and what LangChain parsed of it out."""
         chat: Any = self._chat
         if task.schema is not None:
-            form = {"title": "answer", "description": "The answer.", **task.schema}
+            form = {"name": "answer", "schema": task.schema}
             chat = chat.with_structured_output(form, method="json_schema", include_raw=True)
         started = time.perf_counter()
         answer = chat.invoke(task.rendered, max_tokens=task.max_tokens)

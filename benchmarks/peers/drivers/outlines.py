@@ -41,7 +41,7 @@ class Outlines:
             task.prompt,
             max_new_tokens=task.max_tokens,
             do_sample=False,
-            past_key_values=self._cached.begin(task.ids),
+            cache=self._cached.begin(task.ids),
             stopping_criteria=transformers.StoppingCriteriaList([_Keep(kept)]),
         )
         seconds = time.perf_counter() - started

@@ -53,7 +53,7 @@ class CachedModel:
         out = self.model.generate(
             prompt,
             attention_mask=torch.ones_like(prompt),
-            past_key_values=self.begin(ids),
+            cache=self.begin(ids),
             max_new_tokens=max_tokens,
             do_sample=False,
             logits_processor=transformers.LogitsProcessorList(processors),
