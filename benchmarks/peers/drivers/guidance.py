@@ -41,13 +41,11 @@ class Guidance:
         done = self._model + task.prompt + asked
         text = str(done["out"])
         seconds = time.perf_counter() - started
-        usage = done.token_usage if hasattr(done, "token_usage") else None
         return Written(
             text=text,
             seconds=seconds,
             prompt_tokens=len(task.ids),
             completion_tokens=len(self._tokenizer(text, add_special_tokens=False)["input_ids"]),
-            cached_tokens=getattr(usage, "cached_input_tokens", None),
         )
 
     def prompt_ids(self, task: Task) -> list[int] | None:

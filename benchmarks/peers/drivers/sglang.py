@@ -11,7 +11,7 @@ from benchmarks.peers.task import Model, Task, Written
 
 __all__ = ["make"]
 
-_POOL_TOKENS = 16_384
+_POOL_TOKENS = 8192
 
 
 class SGLang:
