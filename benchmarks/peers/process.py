@@ -53,7 +53,7 @@ class Process:
         """Load the weights; what the peer was set to. Raises PeerFailed."""
         return self.ask({"op": "load", "model": vars(model)}, limit_s=limit_s)
 
-    def run(self, task: Task, *, limit_s: float = 120) -> Written:
+    def run(self, task: Task, *, limit_s: float = 300) -> Written:
         """Do one task. Raises PeerFailed."""
         return Written(**self.ask({"op": "run", "task": task.as_json()}, limit_s=limit_s))
 

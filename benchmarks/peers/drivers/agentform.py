@@ -9,6 +9,8 @@ from collections.abc import Coroutine
 from typing import Any
 
 from agentform import Limits, Message, PriorStore, Responder, Tool, Toolbox, ToolCall, ToolResult, fill, load_engine
+from agentform.calls.caller import Caller
+from agentform.calls.form_filling import Prompts
 from agentform.messages import Usage
 from agentform.runtime.engine import GenerateRequest
 from agentform.runtime.paths import cache_home
@@ -26,24 +28,24 @@ _Done = tuple[str, Usage, Usage, str]
 class Agentform:
     """Implements `Driver`."""
 
-    def __init__(self) -> None:
+    def __init__(self, priors: PriorStore | None = None) -> None:
+        """`priors` are by default on disk, where `agentform serve` and `chat` keep them."""
+        self._priors = priors or PriorStore(cache_home() / "priors")
         self.settings: dict[str, Any] = {"calibration": "as shipped", "reasoning_tokens": 0}
         self._runner = asyncio.Runner()
         self._forms: dict[str, Target] = {}
         self._boxes: dict[str, Toolbox] = {}
 
     def load(self, model: Model) -> None:
-        """Load the model by its name; label priors are kept on disk, as `agentform serve` and `chat` keep them."""
+        """Load the model by its name."""
         self.engine: Any = load_engine(_MODEL, num_threads=model.threads)
-        self._priors = PriorStore(cache_home() / "priors")
         self._responder = Responder(self.engine, priors=self._priors)
         self.settings |= {"threads": model.threads}
 
     def run(self, task: Task) -> Written:
-        """A form filled, a call made or a text generated; schemas are loaded and tools made before the clock starts."""
-        work = self._work(task)
+        """A form filled, a call made or a text generated; a schema is loaded, or found loaded, within the time."""
         started = time.perf_counter()
-        text, usage, prompt, finish = self._runner.run(work)
+        text, usage, prompt, finish = self._runner.run(self._work(task))
         return Written(
             text=text,
             seconds=time.perf_counter() - started,
@@ -54,8 +56,13 @@ class Agentform:
         )
 
     def prompt_ids(self, task: Task) -> list[int] | None:
-        """What is rendered from the messages, up to where the answer begins; a call's own opening is agentform's."""
-        return list(self.engine.tokenizer.encode(task.prompt, control=True))
+        """What `fill` and `Responder` make of the messages; how a call begins is agentform's own."""
+        if task.kind == "form":
+            return list(Prompts(self.engine, self._form(task), "").place(_messages(task)).before.ids)
+        if not task.tools:
+            return None
+        caller = Caller(engine=self.engine, targets={name: tool.target for name, tool in self._box(task).items()})
+        return list(caller.prompt(_messages(task)))
 
     def close(self) -> None:
         """End the worker thread."""
@@ -64,16 +71,20 @@ class Agentform:
 
     def _work(self, task: Task) -> Coroutine[Any, Any, _Done]:
         if task.kind == "form":
-            key = json.dumps(task.schema)
-            if key not in self._forms:
-                self._forms[key] = load(task.schema)
-            return self._fill(task, self._forms[key])
-        if not task.tools:
-            return self._continue(task)
+            return self._fill(task, self._form(task))
+        return self._respond(task, self._box(task)) if task.tools else self._continue(task)
+
+    def _form(self, task: Task) -> Target:
+        key = json.dumps(task.schema)
+        if key not in self._forms:
+            self._forms[key] = load(task.schema)
+        return self._forms[key]
+
+    def _box(self, task: Task) -> Toolbox:
         key = json.dumps(task.tools)
         if key not in self._boxes:
             self._boxes[key] = Toolbox(_tool(said) for said in task.tools)
-        return self._respond(task, self._boxes[key])
+        return self._boxes[key]
 
     async def _fill(self, task: Task, form: Target) -> _Done:
         done = await fill(self.engine, _messages(task), form, priors=self._priors)
