@@ -23,7 +23,7 @@ _FAST = (OURS, "llama_cpp")
 
 def measure(bench: Bench) -> None:
     """Rows of work "calls", cases "known" and "new", with "right" by BFCL's rule; a round is a question."""
-    for_all, more, num_new = (3, 0, 1) if bench.context.quick else (30, 66, 8)
+    for_all, more, num_new = (3, 0, 1) if bench.context.quick else (20, 76, 5)
     questions = load_questions(bench.context, for_all + more + num_new)
     num_new = min(num_new, len(questions) // 3)
     # Others than those whose tools are known: a large cache would still hold them.

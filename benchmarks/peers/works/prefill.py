@@ -13,7 +13,7 @@ TOKENS = (512, 1024)
 
 def measure(bench: Bench) -> None:
     """Rows of work "prefill", cases "512" and "1024"."""
-    for turn in range(1 if bench.context.quick else 5):
+    for turn in range(1 if bench.context.quick else 4):
         for tokens in TOKENS:
             task = form_task(bench.tokenizer, timing_item(bench.tokenizer, 1, tokens, f"prefill {turn} {tokens}"))
             bench.check_prompt(task)
