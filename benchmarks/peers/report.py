@@ -26,8 +26,8 @@ def show(console: Console, lines: Lines, roster: Mapping[str, Peer]) -> None:
 
 
 def markdown(lines: Lines, roster: Mapping[str, Peer], skipped: Mapping[str, str]) -> str:
-    """The same as a Markdown table; who was skipped has a line of his own with the reason."""
-    there = [peer for peer in roster.values() if peer.name not in skipped]
+    """The same as a Markdown table, without columns that would be empty; below it why peers were skipped."""
+    there = [peer for peer in roster.values() if any(line.value(peer.name) is not None for line in lines)]
     head = ["", "", *(peer.title for peer in there)]
     rows = [[line.letter, f"{line.what}, {line.unit}", *(_cell(line, peer.name) for peer in there)] for line in lines]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import json
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from agentform.runtime.catalogue import CATALOGUE
 from agentform.runtime.paths import cache_home
@@ -19,7 +21,7 @@ from benchmarks.peers.report import as_data, goals, show
 from benchmarks.peers.roster import OURS, read_roster
 from benchmarks.peers.task import Model
 
-__all__ = ["run"]
+__all__ = ["merged", "run"]
 
 _MODEL = "smollm2-135m"
 
@@ -52,9 +54,12 @@ def _show(bench: Bench) -> None:
 
 
 def _write(bench: Bench) -> None:
-    """The result file, and from it the documents."""
+    """The result file, and from it the documents. Works that were not done now stay as they were."""
+    context, path = bench.context, RESULTS / f"{bench.context.name}.json"
+    if context.quick or context.options["only"]:
+        context.console.print("A sample, or not all peers: results are not written.")
+        return
     figures = {
-        "lines": [as_data(line) for line in lines_of(bench.rows, bench.faults)],
         "skipped": bench.skipped,
         "faults": bench.faults,
         "versions": bench.versions,
@@ -62,9 +67,18 @@ def _write(bench: Bench) -> None:
         "threads": bench.model.threads,
         "rows": bench.rows,
     }
-    bench.context.write(figures)
-    if not bench.context.quick:
-        document(json.loads((RESULTS / f"{bench.context.name}.json").read_text(encoding="utf-8")))
+    if path.exists():
+        figures = merged(json.loads(path.read_text(encoding="utf-8"))["figures"], figures)
+    lines = lines_of(figures["rows"], figures["faults"])
+    context.write({"lines": [as_data(line) for line in lines], **figures})
+    document(json.loads(path.read_text(encoding="utf-8")))
+
+
+def merged(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """What was measured now, and of what was measured before the works that were not done again."""
+    done = {row["work"] for row in (*now["rows"], *now["faults"])}
+    kept = {key: [row for row in before[key] if row["work"] not in done] for key in ("rows", "faults")}
+    return {**now, **{key: [*rows, *now[key]] for key, rows in kept.items()}}
 
 
 def _bench(context: Context) -> Bench:

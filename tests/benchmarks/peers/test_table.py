@@ -7,6 +7,7 @@ from benchmarks.peers.lines import Line, Share, lines_of
 from benchmarks.peers.plots import draw
 from benchmarks.peers.report import as_data, goals, markdown, summary
 from benchmarks.peers.roster import read_roster
+from benchmarks.peers.run import merged
 from benchmarks.peers.statistics import difference, ratio
 
 ROSTER = {name: peer for name, peer in read_roster().items() if name in ("agentform", "llama_cpp", "guidance")}
@@ -97,16 +98,22 @@ def test_goals_are_about_the_nearest_peer_or_the_one_that_is_named():
 
 
 def test_the_table_has_a_cell_per_peer_and_a_reason_per_skipped_one():
-    table = markdown([line()], ROSTER, {"guidance": "pip install torch … failed: no disk"})
+    both = line(figures={name: line().figures[name] for name in ("agentform", "llama_cpp")})
+    table = markdown([both], ROSTER, {"guidance": "pip install torch … failed: no disk"})
     head, _, cells, _, reason = table.splitlines()
     assert head == "|  |  | agentform | llama.cpp |"
     assert cells == "| a | work, s | 2 | 6 · 3× [3, 3] |"
     assert reason == "- Skipped: guidance + transformers: pip install torch … failed: no disk"
 
 
+def test_who_fell_out_later_keeps_what_was_measured():
+    table = markdown([line()], ROSTER, {"guidance": "no answer within 300 s"})
+    assert "| a | work, s | 2 | 6 · 3× [3, 3] | 15 · 12× [5, 20] |" in table
+
+
 def test_a_share_shows_the_difference_in_points():
     share = Share(letter="h", what="valid", figures={"agentform": {0: 1, 1: 1}, "llama_cpp": {0: 1, 1: 0}})
-    assert "| h | valid, % | 100 | 50 · -50 [-100, +0] |" in markdown([share], ROSTER, {"guidance": ""})
+    assert "| h | valid, % | 100 | 50 · -50 [-100, +0] |" in markdown([share], ROSTER, {})
     assert as_data(share)["peers"]["llama_cpp"]["difference"]["mean"] == -50
 
 
@@ -119,6 +126,16 @@ def test_a_section_replaces_what_stands_between_the_marks():
     assert render(text, "new") == "a\n<!-- peers: begin -->\n\nnew\n\n<!-- peers: end -->\nb\n"
     assert render(render(text, "newer"), "new") == render(text, "new")
     assert render("no marks", "new") == "no marks"
+
+
+def test_works_that_were_not_done_again_stay():
+    before = {"rows": [row("closed", "", 0, "a"), row("decode", "", 0, "a")], "faults": [row("calls", "", 0, "a")]}
+    now = {"rows": [row("decode", "", 1, "b")], "faults": [], "threads": 2}
+    assert merged(before, now) == {
+        "rows": [row("closed", "", 0, "a"), row("decode", "", 1, "b")],
+        "faults": [row("calls", "", 0, "a")],
+        "threads": 2,
+    }
 
 
 def test_there_is_a_picture_per_letter(tmp_path):
