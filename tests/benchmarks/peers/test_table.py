@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.peers import document as module
 from benchmarks.peers.document import render
 from benchmarks.peers.lines import Line, Share, lines_of
 from benchmarks.peers.plots import draw
@@ -143,3 +144,36 @@ def test_there_is_a_picture_per_letter(tmp_path):
     drawn = draw([line(), line(what="more"), line(letter="d")], ROSTER, tmp_path)
     assert [path.name for path in drawn] == ["peers_a.png", "peers_d.png"]
     assert all(path.stat().st_size > 1000 for path in drawn)
+
+
+def test_the_documents_are_written_from_the_result_file(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    for name in ("DOCUMENT", "README"):
+        monkeypatch.setattr(module, name, tmp_path / name)
+        (tmp_path / name).write_text("<!-- peers: begin --><!-- peers: end -->")
+    monkeypatch.setattr(module, "PLOTS", tmp_path)
+    rows = [
+        row("closed", "warm 9", turn, peer, seconds=seconds, valid=True)
+        for turn in range(2)
+        for peer, seconds in (("agentform", 0.1), ("llama_cpp", 1.2))
+    ]
+    figures = {
+        "rows": rows,
+        "faults": [row("calls", "new", 0, "guidance", reason="no")],
+        "skipped": {"sglang": "no disk"},
+        "versions": {"agentform": {"agentform": "1"}, "llama_cpp": {"xllamacpp": "2"}},
+        "threads": 2,
+    }
+    machine = {"cpu": "Abacus", "cores": 2}
+    module.document({"when": "2026-01-02T03:04", "commit": "c" * 40, "machine": machine, "figures": figures})
+    section = (tmp_path / "DOCUMENT").read_text()
+    assert "Run of 2026-01-02 at commit cccccccccc on Abacus, 2 cores" in section
+    assert "| a | 9 closed fields, warm 500-token prompt, s | 0.1 | 1.2 · 12× [12, 12] |" in section
+    assert "- reached: 9 closed fields" in section
+    assert "- Skipped: SGLang, CPU, xgrammar: no disk" in section
+    assert "guidance at calls: 1." in section
+    assert "![peers_a](plots/peers_a.png)" in section
+    assert (
+        "| 9 closed fields, warm 500-token prompt, s | 0.1 | llama.cpp: 1.2 | 12 [12, 12] |"
+        in (tmp_path / "README").read_text()
+    )
