@@ -18,10 +18,10 @@ Lines = Sequence[Line | Share]
 
 
 def show(console: Console, lines: Lines, roster: Mapping[str, Peer]) -> None:
-    """Print the table: a peer's figure, and how many times agentform's it is or by how many points it differs."""
-    table = Table("", "", *(peer.title for peer in roster.values()))
+    """Print the table, narrow: a peer's figure, and how many times agentform's it is."""
+    table = Table("", "", *roster)
     for line in lines:
-        table.add_row(line.letter, f"{line.what}, {line.unit}", *(_cell(line, name) for name in roster))
+        table.add_row(line.letter, f"{line.what}, {line.unit}", *(_short(line, name) for name in roster))
     console.print(table)
 
 
@@ -93,6 +93,12 @@ def _verdict(reached: bool) -> str:
 
 def _figure(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _short(line: Line | Share, name: str) -> str:
+    value = line.value(name)
+    times = line.ratio(name) if isinstance(line, Line) else None
+    return "–" if value is None else _figure(value) + (f"\n{times.median:.2g}×" if times else "")
 
 
 def _cell(line: Line | Share, name: str) -> str:
