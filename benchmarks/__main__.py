@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import sys
 from pathlib import Path
 
 from agentform.errors import AgentformError
@@ -18,10 +19,14 @@ def main() -> None:
     parser.add_argument("name", choices=_names(), help="the benchmark")
     parser.add_argument("--data", type=Path, metavar="DIR", help="folder with data sets that are not shipped")
     parser.add_argument("--quick", action="store_true", help="a sample, in a minute or two; writes no result file")
+    named = [word for word in sys.argv[1:] if word in _names()][:1]  # before parsing, so that --help knows all options
+    benchmark = importlib.import_module(f"benchmarks.{named[0]}") if named else None
+    if hasattr(benchmark, "add_arguments"):
+        benchmark.add_arguments(parser)
     given = parser.parse_args()
     if given.data is not None and not given.data.is_dir():
         parser.error(f"--data: {given.data} is not a folder")
-    context = Context(name=given.name, data=given.data, quick=given.quick)
+    context = Context(name=given.name, data=given.data, quick=given.quick, options=vars(given))
     try:
         importlib.import_module(f"benchmarks.{given.name}").run(context)
     except AgentformError as error:

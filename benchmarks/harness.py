@@ -32,6 +32,8 @@ class Context:
     name: str
     data: Path | None
     quick: bool
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What else the command line gave; see the benchmark's `add_arguments`, if it has one."""
     console: Console = field(default_factory=Console)
 
     def need(self, *parts: str) -> Path:

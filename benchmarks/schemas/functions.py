@@ -18,7 +18,7 @@ from benchmarks.harness import Context
 from benchmarks.schemas.cases import tokenizer_json
 from benchmarks.schemas.workers import vocabulary_of
 
-__all__ = ["run_functions", "show"]
+__all__ = ["as_json_schema", "run_functions", "show"]
 
 _PARTS = ("simple_python", "multiple", "live_simple", "irrelevance")
 _TYPES = {"dict": "object", "float": "number", "tuple": "array"}
@@ -39,7 +39,7 @@ def run_functions(context: Context) -> dict[str, Any]:
             for function in item["function"]:
                 counts["functions"] += 1
                 try:
-                    target = load(_schema(function["parameters"]), name=function["name"], lenient=True)
+                    target = load(as_json_schema(function["parameters"]), name=function["name"], lenient=True)
                     grammar = compiler.compile(GrammarSpec(kind="json_schema", text=_text(target)))
                 except AgentformError as error:
                     faults.append(f"{item['id']} does not compile: {error}")
@@ -135,13 +135,13 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
-def _schema(said: Any) -> Any:
+def as_json_schema(said: Any) -> Any:
     """The parameters in JSON Schema's words."""
     if isinstance(said, list):
-        return [_schema(item) for item in said]
+        return [as_json_schema(item) for item in said]
     if not isinstance(said, dict):
         return said
-    made = {key: _named(item) if key == "properties" else _schema(item) for key, item in said.items()}
+    made = {key: _named(item) if key == "properties" else as_json_schema(item) for key, item in said.items()}
     if made.get("type") == "any":
         del made["type"]
     elif isinstance(made.get("type"), str):
@@ -152,4 +152,4 @@ def _schema(said: Any) -> Any:
 
 
 def _named(properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _schema(item) for name, item in properties.items()}
+    return {name: as_json_schema(item) for name, item in properties.items()}

@@ -82,7 +82,7 @@ def test_what_passes_grammar_and_validator_counts_as_accepted(context):
 
 def test_function_schemas_are_put_into_words_of_json_schema():
     said = {"type": "dict", "properties": {"type": {"type": "float"}, "any": {"type": "any"}, "l": {"type": "tuple"}}}
-    assert functions._schema(said) == {
+    assert functions.as_json_schema(said) == {
         "type": "object",
         "properties": {"type": {"type": "number"}, "any": {}, "l": {"type": "array"}},
     }
@@ -90,8 +90,8 @@ def test_function_schemas_are_put_into_words_of_json_schema():
 
 def test_values_listed_for_an_array_are_those_of_its_items():
     said = {"type": "array", "items": {"type": "string"}, "enum": ["a", "b"]}
-    assert functions._schema(said) == {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}
-    assert functions._schema({"type": "array", "enum": [["a"]]}) == {"type": "array", "enum": [["a"]]}
+    assert functions.as_json_schema(said) == {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}
+    assert functions.as_json_schema({"type": "array", "enum": [["a"]]}) == {"type": "array", "enum": [["a"]]}
 
 
 def test_accepted_answers_vary_one_parameter_at_a_time():

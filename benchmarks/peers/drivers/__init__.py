@@ -1,0 +1,1 @@
+"""One module per peer, imported in that peer's environment alone; `make()` gives its `Driver`."""

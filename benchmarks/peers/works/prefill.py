@@ -1,0 +1,28 @@
+"""(e) Reading a prompt that nobody has seen before, to the first token."""
+
+from __future__ import annotations
+
+from benchmarks.forms.timing_form import timing_item
+from benchmarks.peers.bench import Bench, rotated
+from benchmarks.peers.prompts import form_task, text_task
+
+__all__ = ["TOKENS", "measure"]
+
+TOKENS = (512, 1024)
+
+
+def measure(bench: Bench) -> None:
+    """Rows of work "prefill", cases "512" and "1024"."""
+    for turn in range(1 if bench.context.quick else 4):
+        for tokens in TOKENS:
+            task = form_task(bench.tokenizer, timing_item(bench.tokenizer, 1, tokens, f"prefill {turn} {tokens}"))
+            bench.check_prompt(task)
+            for name in rotated(bench.names, turn):
+                bench.measure(
+                    name,
+                    text_task(task, max_tokens=1),
+                    work="prefill",
+                    case=str(tokens),
+                    turn=turn,
+                    length=len(task.ids),
+                )
