@@ -34,6 +34,7 @@ _JSON_STYLE: dict[str, Any] = {
     "json_allow_general_unicode_escapes": False,
 }
 _WORTH_STORING_S = 0.05
+_SCHEMA_ALONE, _SCHEMA_END = '{"grammars": [{"json_schema": ', "}]}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +47,15 @@ class CompiledGrammar:
     vocabulary: Vocabulary
     prototype: LLMatcher
     """Never advanced; matchers are its copies."""
+    source: str
+    """What llguidance compiled: Lark text, or its JSON form of a schema alone."""
+
+    @property
+    def lark(self) -> str:
+        """The same as Lark text, for engines that compile it themselves."""
+        if not self.source.startswith(_SCHEMA_ALONE):
+            return self.source
+        return f"start: %json {self.source.removeprefix(_SCHEMA_ALONE).removesuffix(_SCHEMA_END)}"
 
     def matcher(self) -> Matcher:
         """A fresh matcher at the start of `lead`."""
@@ -101,35 +111,36 @@ class Compiler:
         return made
 
     def _of_text(self, spec: GrammarSpec) -> CompiledGrammar:
-        prototype, problem = self._try(lark_of(spec))
+        source = lark_of(spec)
+        prototype, problem = self._try(source)
         if problem:
             raise GrammarError(f"{spec.kind} grammar does not compile: {problem}")
-        return self._made(spec, prototype, ())
+        return self._made(spec, prototype, (), source)
 
     def _of_schema(self, spec: GrammarSpec) -> CompiledGrammar:
         if self._store is None:
-            return self._search(spec)[0]
+            return self._search(spec)
         key = recipe_key("llguidance", spec, self._vocabulary.digest)
         known = self._store.get(key)
         if known is not None:
             prototype, problem = self._try(known.text)
             if not problem:
-                return self._made(spec, prototype, known.relaxed)
+                return self._made(spec, prototype, known.relaxed, known.text)
         started = time.monotonic()
-        made, source = self._search(spec)
+        made = self._search(spec)
         if time.monotonic() - started > _WORTH_STORING_S:
-            self._store.put(key, Recipe(text=source, relaxed=made.relaxed))
+            self._store.put(key, Recipe(text=made.source, relaxed=made.relaxed))
         return made
 
-    def _search(self, spec: GrammarSpec) -> tuple[CompiledGrammar, str]:
-        """The strongest form of the schema that compiles, and its text for llguidance."""
+    def _search(self, spec: GrammarSpec) -> CompiledGrammar:
+        """The strongest form of the schema that compiles."""
         problem = "no form of it compiles"
         for schema, relaxed in self._forms(parse_schema(spec.text)):
             source = _source(spec, _styled(schema))
             prototype, problem = self._try(source)
             if not problem:
                 found = tuple(Relaxation(pointer="", what=text) for text in prototype.get_grammar_warnings())
-                return self._made(spec, prototype, relaxed + found), source
+                return self._made(spec, prototype, relaxed + found, source)
         raise GrammarError(f"json_schema grammar does not compile: {problem}")
 
     def _forms(self, schema: Schema) -> Iterator[tuple[Schema, tuple[Relaxation, ...]]]:
@@ -148,8 +159,12 @@ class Compiler:
         _, problem = self._try(f"start: %json {_styled({'type': 'string', 'pattern': pattern})}")
         return "something that llguidance does not take" if problem else ""
 
-    def _made(self, spec: GrammarSpec, prototype: LLMatcher, relaxed: tuple[Relaxation, ...]) -> CompiledGrammar:
-        return CompiledGrammar(spec=spec, relaxed=relaxed, vocabulary=self._vocabulary, prototype=prototype)
+    def _made(
+        self, spec: GrammarSpec, prototype: LLMatcher, relaxed: tuple[Relaxation, ...], source: str
+    ) -> CompiledGrammar:
+        return CompiledGrammar(
+            spec=spec, relaxed=relaxed, vocabulary=self._vocabulary, prototype=prototype, source=source
+        )
 
     def _try(self, source: str) -> tuple[LLMatcher, str]:
         limits = LLParserLimits(
@@ -193,7 +208,7 @@ def _source(spec: GrammarSpec, styled: str) -> str:
     """What llguidance is given; a schema alone compiles in half the time of one inside Lark text."""
     if spec.lead or spec.follow:
         return _lark(spec, f"%json {styled}")
-    return f'{{"grammars": [{{"json_schema": {styled}}}]}}'
+    return _SCHEMA_ALONE + styled + _SCHEMA_END
 
 
 def _lark(spec: GrammarSpec, value: str) -> str:

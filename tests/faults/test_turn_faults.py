@@ -15,7 +15,7 @@ from agentform.grammar.compile import Compiler
 from agentform.grammar.spec import GrammarSpec
 from agentform.grammar.vocabulary import Vocabulary
 from agentform.messages import Usage
-from agentform.runtime.torch.text_stream import TextStream
+from agentform.runtime.text_stream import TextStream
 from agentform.runtime.torch.tokenizer import HFTokenizer
 from tests.support.tiny_tokenizer import write_tiny_tokenizer
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentform.runtime.torch.text_stream import TextStream
+from agentform.runtime.text_stream import TextStream
 
 
 def run(pieces, stops=()):

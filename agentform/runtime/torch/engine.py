@@ -17,14 +17,14 @@ from agentform.grammar.compile import CompiledGrammar
 from agentform.runtime.cache.policy import SnapshotPolicy, TierPlan
 from agentform.runtime.cache.statistics import CacheStatistics
 from agentform.runtime.engine import Chunk, GenerateRequest, ModelInfo, ScoreRequest, ScoreResult, Tokenizer
+from agentform.runtime.grammars import Grammars
+from agentform.runtime.mailbox import Mailbox
+from agentform.runtime.request_checks import check_generate, check_score
 from agentform.runtime.scoring_file import read_scoring
 from agentform.runtime.torch.budget import MemoryPlan
 from agentform.runtime.torch.generate_job import GenerateJob
-from agentform.runtime.torch.grammars import Grammars
 from agentform.runtime.torch.kernel_caches import bound_kernel_caches
 from agentform.runtime.torch.loaded_model import LoadedModel, load
-from agentform.runtime.torch.mailbox import Mailbox
-from agentform.runtime.torch.request_checks import check_generate, check_score
 from agentform.runtime.torch.sampling import Sampler
 from agentform.runtime.torch.score_job import ScoreJob
 from agentform.runtime.torch.serving import Serving, ServingOptions
@@ -105,10 +105,12 @@ class TorchEngine:
             max_wait_s=max_wait_s,
             num_threads=num_threads,
         )
-        self._tokenizer = model.tokenizer
+        self._tokenizer = tokenizer = model.tokenizer
         self._info = _info(model)
         self._size = min(self._info.vocabulary_size, self._tokenizer.vocabulary_size)
-        self._grammars = Grammars(self._tokenizer, vocabulary_size=self._size)
+        self._grammars = Grammars(
+            lambda: tokenizer.tokenizer_json, vocabulary_size=self._size, eos_ids=lambda: tokenizer.eos_ids
+        )
         self._serving = Serving(model, options)
         self._finalizer = weakref.finalize(self, self._serving.close)
 

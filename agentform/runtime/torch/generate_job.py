@@ -9,11 +9,11 @@ from torch import Tensor
 from agentform.errors import EngineError
 from agentform.grammar.matcher import Matcher
 from agentform.runtime.engine import Chunk, FinishReason, GenerateRequest
+from agentform.runtime.mailbox import Mailbox
+from agentform.runtime.text_stream import TextStream
 from agentform.runtime.torch.job import Job
-from agentform.runtime.torch.mailbox import Mailbox
 from agentform.runtime.torch.sampling import Sampler
 from agentform.runtime.torch.segment import Segment
-from agentform.runtime.torch.text_stream import TextStream
 
 __all__ = ["GenerateJob"]
 

@@ -13,7 +13,7 @@ from agentform.messages import Usage
 from agentform.runtime.cache.prefix_cache import Lease, PrefixCache
 from agentform.runtime.cache.runs import Runs, count, cut
 from agentform.runtime.cache.snapshot_points import SnapshotPoints
-from agentform.runtime.torch.mailbox import Mailbox
+from agentform.runtime.mailbox import Mailbox
 from agentform.runtime.torch.segment import Segment
 
 __all__ = ["Job"]

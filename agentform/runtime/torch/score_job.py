@@ -9,8 +9,8 @@ from torch import Tensor
 from agentform.errors import DeadlineExceeded
 from agentform.runtime.cache.runs import Runs, join
 from agentform.runtime.engine import ScoreRequest, ScoreResult
+from agentform.runtime.mailbox import Mailbox
 from agentform.runtime.torch.job import Job
-from agentform.runtime.torch.mailbox import Mailbox
 from agentform.runtime.torch.segment import Segment
 from agentform.runtime.torch.token_tree import TokenTree, pack
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+
 import anyio.to_thread
 
 from agentform.grammar.compile import CompiledGrammar, Compiler
@@ -9,7 +11,6 @@ from agentform.grammar.spec import GrammarSpec
 from agentform.grammar.store import GrammarStore
 from agentform.grammar.vocabulary import Vocabulary
 from agentform.runtime.paths import cache_home
-from agentform.runtime.torch.tokenizer import HFTokenizer
 
 __all__ = ["Grammars"]
 
@@ -17,9 +18,12 @@ __all__ = ["Grammars"]
 class Grammars:
     """The compiler is made when the first grammar is asked for."""
 
-    def __init__(self, tokenizer: HFTokenizer, *, vocabulary_size: int) -> None:
+    def __init__(
+        self, tokenizer_json: Callable[[], str], *, vocabulary_size: int, eos_ids: Callable[[], Collection[int]]
+    ) -> None:
         """Tokens from `vocabulary_size` on are none."""
-        self._tokenizer = tokenizer
+        self._tokenizer_json = tokenizer_json
+        self._eos_ids = eos_ids
         self._size = vocabulary_size
         self._compiler: Compiler | None = None
 
@@ -33,7 +37,6 @@ class Grammars:
 
     def _compile(self, spec: GrammarSpec) -> CompiledGrammar:
         if self._compiler is None:
-            ids = self._tokenizer.eos_ids
-            vocabulary = Vocabulary(self._tokenizer.tokenizer_json, size=self._size, eos_ids=ids)
+            vocabulary = Vocabulary(self._tokenizer_json(), size=self._size, eos_ids=self._eos_ids())
             self._compiler = Compiler(vocabulary, store=GrammarStore(cache_home() / "grammars"))
         return self._compiler.compile(spec)
