@@ -10,6 +10,7 @@ import json
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -81,15 +82,20 @@ def write_snapshot_statistics(path: Path, statistics: SnapshotPoolStatistics) ->
 
 
 class StatisticsFile:
-    """Writes what `read` returns whenever it changed, from a thread that ends with the process."""
+    """Writes what `read` returns whenever it changed, from a thread that ends with the process or at `close`."""
 
-    def __init__(self, path: Path, read: Callable[[], SnapshotPoolStatistics]) -> None:
+    def __init__(
+        self, path: Path, read: Callable[[], SnapshotPoolStatistics], *, interval_s: float = INTERVAL_S
+    ) -> None:
         self._path = path
         self._read = read
+        self._interval_s = interval_s
         self._last: SnapshotPoolStatistics | None = None
         self._lock = threading.Lock()
+        self._closing = threading.Event()
         self.write()
-        threading.Thread(target=self._run, name="agentform-snapshot-statistics", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name="agentform-snapshot-statistics", daemon=True)
+        self._thread.start()
 
     def write(self) -> None:
         """Write now, if anything changed."""
@@ -99,10 +105,13 @@ class StatisticsFile:
                 write_snapshot_statistics(self._path, now)
                 self._last = now
 
+    def close(self) -> None:
+        """Write once more and stop."""
+        self._closing.set()
+        self._thread.join()
+        self.write()
+
     def _run(self) -> None:
-        pause = threading.Event()
-        while not pause.wait(INTERVAL_S):
-            try:
+        while not self._closing.wait(self._interval_s):
+            with suppress(OSError):  # a full disk is no reason to stop serving; the next round tries again
                 self.write()
-            except OSError:  # a full disk is no reason to stop serving; the next change tries again
-                continue

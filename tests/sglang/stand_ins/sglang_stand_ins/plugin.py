@@ -19,7 +19,7 @@ from sglang_stand_ins import convolution, elementwise, gated_delta
 __all__ = ["EXTRA_BUFFER", "REPLACED", "register"]
 
 EXTRA_BUFFER = "SGLANG_STAND_INS_EXTRA_BUFFER"
-_SUPPORTS_EXTRA_BUFFER = "sglang.srt.arg_groups.mamba_hook._platform_supports_mamba_cache_extra_buffer"
+_VALIDATE_EXTRA_BUFFER = "sglang.srt.arg_groups.mamba_hook.validate_mamba_extra_buffer"
 _KERNELS = "sglang.kernels.ops."
 REPLACED: dict[str, Callable[..., Any]] = {
     "mamba.causal_conv1d_triton.causal_conv1d_fn": convolution.causal_conv1d_fn,
@@ -51,13 +51,19 @@ def register() -> None:
     for name, function in REPLACED.items():
         HookRegistry.register(_KERNELS + name, function, HookType.REPLACE)
     if os.environ.get(EXTRA_BUFFER) == "1":
-        HookRegistry.register(
-            "sglang.srt.arg_groups.mamba_hook._platform_supports_mamba_cache_extra_buffer",
-            lambda: True,
-            HookType.REPLACE,
-        )
-        # Called without asking whether there is a device to pin for.
-        torch.Tensor.pin_memory = lambda self, *_, **__: self  # type: ignore[method-assign]
+        HookRegistry.register(_VALIDATE_EXTRA_BUFFER, lambda *_, **__: None, HookType.REPLACE)
+        _pin_nothing()
+
+
+def _pin_nothing() -> None:
+    """The strategy pins memory without asking whether there is a device to pin it for."""
+    make = torch.tensor
+
+    def tensor(*args: Any, pin_memory: bool = False, **more: Any) -> torch.Tensor:
+        return make(*args, **more)
+
+    torch.tensor = tensor
+    torch.Tensor.pin_memory = lambda self, *_, **__: self  # type: ignore[method-assign]
 
 
 def _pretend_vllm() -> None:
