@@ -12,7 +12,7 @@ from typing import Any
 from agentform import load_engine
 from agentform.runtime.torch.weights import resolve_model
 
-__all__ = ["MODELS", "engine_of"]
+__all__ = ["MODELS", "engine_of", "write_hybrid"]
 
 MODELS = {
     "smollm2-135m": "SmolLM2-135M-Instruct, attention only, bfloat16",
@@ -27,7 +27,7 @@ def engine_of(name: str, **options: Any) -> Generator[Any]:
     """An engine of one of `MODELS`, closed at the end; `options` are `TorchEngine`'s."""
     with TemporaryDirectory() as folder:
         if name == "hybrid":
-            _write_hybrid(Path(folder))
+            write_hybrid(Path(folder))
         engine: Any = load_engine(folder if name == "hybrid" else name, **options)
         try:
             yield engine
@@ -35,8 +35,8 @@ def engine_of(name: str, **options: Any) -> Generator[Any]:
             engine.close()
 
 
-def _write_hybrid(folder: Path) -> None:
-    """Random weights with the horizons of trained ones, beside the demo model's tokenizer."""
+def write_hybrid(folder: Path, **changes: Any) -> None:
+    """Random weights with the horizons of trained ones, beside the demo model's tokenizer; `changes` of the config."""
     import torch
     from transformers import Qwen3_5ForCausalLM, Qwen3_5TextConfig
 
@@ -44,24 +44,25 @@ def _write_hybrid(folder: Path) -> None:
     for file in ("tokenizer.json", "tokenizer_config.json", "generation_config.json"):
         shutil.copy(demo / file, folder / file)
     torch.manual_seed(0)
-    config = Qwen3_5TextConfig(
-        vocab_size=49_152,
-        hidden_size=256,
-        intermediate_size=768,
-        num_hidden_layers=_LAYERS,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=64,
-        linear_num_value_heads=8,
-        linear_num_key_heads=4,
-        linear_key_head_dim=32,
-        linear_value_head_dim=32,
-        linear_conv_kernel_dim=4,
-        max_position_embeddings=_CONTEXT_TOKENS,
-        tie_word_embeddings=True,
-        bos_token_id=1,
-        eos_token_id=2,
-    )
+    sizes: dict[str, Any] = {
+        "vocab_size": 49_152,
+        "hidden_size": 256,
+        "intermediate_size": 768,
+        "num_hidden_layers": _LAYERS,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 64,
+        "linear_num_value_heads": 8,
+        "linear_num_key_heads": 4,
+        "linear_key_head_dim": 32,
+        "linear_value_head_dim": 32,
+        "linear_conv_kernel_dim": 4,
+        "max_position_embeddings": _CONTEXT_TOKENS,
+        "tie_word_embeddings": True,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+    }
+    config = Qwen3_5TextConfig(**sizes | changes)
     model = Qwen3_5ForCausalLM(config).to(torch.bfloat16)
     for parameter_name, parameter in model.named_parameters():
         with torch.no_grad():

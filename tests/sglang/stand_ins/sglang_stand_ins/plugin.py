@@ -1,7 +1,8 @@
 """Entry point of the group `sglang.srt.plugins`: SGLang calls `register` in each of its processes.
 
 Inert where there is a GPU. `SGLANG_STAND_INS_EXTRA_BUFFER=1` allows the radix strategy `extra_buffer`, which SGLang
-keeps to GPUs.
+keeps to GPUs. `SGLANG_STAND_INS_WRONG_SLOT=load` or `store` makes the scheduler use the slot beside the right one for
+snapshots, which agentform's pool has to notice.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ import torch
 
 from sglang_stand_ins import convolution, elementwise, gated_delta
 
-__all__ = ["EXTRA_BUFFER", "REPLACED", "register"]
+__all__ = ["EXTRA_BUFFER", "REPLACED", "WRONG_SLOT", "register"]
 
 EXTRA_BUFFER = "SGLANG_STAND_INS_EXTRA_BUFFER"
+WRONG_SLOT = "SGLANG_STAND_INS_WRONG_SLOT"
+_POOL = "agentform.runtime.sglang.snapshot_pool.SnapshotPool."
 _VALIDATE_EXTRA_BUFFER = "sglang.srt.arg_groups.mamba_hook.validate_mamba_extra_buffer"
 _KERNELS = "sglang.kernels.ops."
 REPLACED: dict[str, Callable[..., Any]] = {
@@ -53,6 +56,19 @@ def register() -> None:
     if os.environ.get(EXTRA_BUFFER) == "1":
         HookRegistry.register(_VALIDATE_EXTRA_BUFFER, lambda *_, **__: None, HookType.REPLACE)
         _pin_nothing()
+    wrong = os.environ.get(WRONG_SLOT)
+    if wrong == "load":
+        HookRegistry.register(_POOL + "load_to_active", _load_from_beside, HookType.BEFORE)
+    elif wrong == "store":
+        HookRegistry.register(_POOL + "store_from_active", _store_beside, HookType.BEFORE)
+
+
+def _load_from_beside(pool: Any, live: Any, slots: torch.Tensor, rows: torch.Tensor) -> tuple[Any, Any]:
+    return (pool, live, slots % pool.num_slots + 1, rows), {}
+
+
+def _store_beside(pool: Any, live: Any, rows: torch.Tensor, slots: torch.Tensor) -> tuple[Any, Any]:
+    return (pool, live, rows, slots % pool.num_slots + 1), {}
 
 
 def _pin_nothing() -> None:
