@@ -18,7 +18,7 @@ both callers (of finished and of unfinished requests) take to mean that there is
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -37,10 +37,11 @@ __all__ = ["SnapshotHooks"]
 
 _LOG = logging.getLogger(__name__)
 _GIB = 1 << 30
+_LOAD_MODEL = "sglang.srt.model_executor.model_runner.ModelRunner.load_model"
 _CACHE = "sglang.srt.mem_cache."
 _COMPONENT = _CACHE + "unified_cache.components.mamba.MambaComponent."
 # Settings of the server under which the pool was not run, and what they must be.
-_WANTED: dict[str, object] = {
+_WANTED: Mapping[str, object] = {
     "tp_size": 1,
     "pp_size": 1,
     "dp_size": 1,
@@ -68,21 +69,18 @@ class SnapshotHooks:
         """Hand all hooks to SGLang's registry, which applies them."""
         from sglang.srt.plugins.hook_registry import HookRegistry, HookType  # pyright: ignore[reportMissingImports]
 
+        after, instead, around = HookType.AFTER, HookType.REPLACE, HookType.AROUND
         for target, kind, hook in (
-            ("sglang.srt.model_executor.model_runner.ModelRunner.load_model", HookType.AFTER, self.after_load_model),
+            (_LOAD_MODEL, after, self.after_load_model),
             (
                 _CACHE + "kv_cache_configurator.KVCacheConfigurator._handle_max_mamba_cache",
-                HookType.AFTER,
+                after,
                 self.after_live_states,
             ),
-            (
-                _CACHE + "mamba_checkpoint_pool.maybe_init_int8_mamba_checkpoint_pool",
-                HookType.REPLACE,
-                self.make_pool,
-            ),
-            (_CACHE + "memory_pool.HybridReqToTokenPool._init_mamba_pool", HookType.AFTER, self.after_pools),
-            (_COMPONENT + "prepare_for_caching_req", HookType.AROUND, self.around_caching),
-            (_COMPONENT + "finalize_match_result_in_cache", HookType.AROUND, self.around_match),
+            (_CACHE + "mamba_checkpoint_pool.maybe_init_int8_mamba_checkpoint_pool", instead, self.make_pool),
+            (_CACHE + "memory_pool.HybridReqToTokenPool._init_mamba_pool", after, self.after_pools),
+            (_COMPONENT + "prepare_for_caching_req", around, self.around_caching),
+            (_COMPONENT + "finalize_match_result_in_cache", around, self.around_match),
         ):
             HookRegistry.register(target, hook, kind)
 
