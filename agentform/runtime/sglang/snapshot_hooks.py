@@ -39,6 +39,7 @@ _LOG = logging.getLogger(__name__)
 _GIB = 1 << 30
 _LOAD_MODEL = "sglang.srt.model_executor.model_runner.ModelRunner.load_model"
 _CACHE = "sglang.srt.mem_cache."
+_CONFIGURATOR = _CACHE + "kv_cache_configurator.KVCacheConfigurator."
 _COMPONENT = _CACHE + "unified_cache.components.mamba.MambaComponent."
 # Settings of the server under which the pool was not run, and what they must be.
 _WANTED: Mapping[str, object] = {
