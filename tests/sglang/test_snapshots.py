@@ -208,15 +208,19 @@ def test_states_that_are_tracked_while_decoding_come_back(start, monkeypatch):
     )
 
     async def main():
+        num_back = 0
         for begin in prompts(3, 70, seed=5):
             made = await complete(engine, begin, 80)
             whole = begin + made.token_ids
-            first = await score(engine, (*whole, 7, 8))
-            assert first[1] == len(whole) // 64 * 64 > 70
+            _, cached = await score(engine, (*whole, 7, 8))
+            assert cached == len(whole) // 64 * 64
+            num_back += cached > len(begin)
+        assert num_back, "all of them ended before a state was tracked"
         for begin in prompts(20, 70, seed=6):
             await complete(engine, begin, 10)
         pool = await told(path, lambda pool: pool.evicted > 0)
-        assert (pool.restored, pool.restored_tokens, pool.wrong_slots) == (3, 3 * 128, 0)
+        assert pool.restored == 3
+        assert pool.wrong_slots == 0
 
     anyio.run(main)
 

@@ -9,7 +9,6 @@ A snapshot is a row of bytes, layer after layer, each as `DecayCodec` writes it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -24,7 +23,6 @@ from agentform.runtime.torch.snapshot_codec import LayerState, StateShape
 
 __all__ = ["LiveStates", "SlotLayout", "StateSizes"]
 
-_ALIGNMENT = 16
 _NO_INPUTS = 1 << 40
 """Stated width of a layer's input. The pool never sees inputs, so a window of them must never pay."""
 
@@ -92,11 +90,8 @@ class SlotLayout:
             raise InvalidRequest("this policy rebuilds heads from a layer's inputs, which SGLang's pool does not see")
         self.codec = DecayCodec(plan, horizons)
         self._bytes = [self.codec.num_bytes(layer, self._shape) for layer in layers]
-        ends = [0]
-        for each in self._bytes:
-            ends.append(ends[-1] + math.ceil(each / _ALIGNMENT) * _ALIGNMENT)
-        self._offsets = ends[:-1]
-        self.slot_bytes = ends[-1]
+        self._offsets = [sum(self._bytes[:index]) for index in range(len(layers))]
+        self.slot_bytes = sum(self._bytes)
 
     @property
     def live_slot_bytes(self) -> int:

@@ -19,7 +19,7 @@ from agentform.runtime.sglang.snapshot_statistics import read_snapshot_statistic
 from tests.support.live_states import HEADS, LAYERS, LivePool, sizes
 
 INT8_SLOT = 3 * (3 * 7 * (5 + 4) + 66)
-EXACT_SLOT = 3 * 496
+EXACT_SLOT = 3 * (3 * 7 * 5 * 4 + 66)
 
 
 class Model(nn.Module):
@@ -178,14 +178,14 @@ def test_sglangs_own_size_counts_in_its_own_bytes():
 
 
 def test_a_pool_without_room_for_one_snapshot_is_refused():
-    with pytest.raises(CacheBudgetExceeded, match=rf"1,487 bytes is too small for one snapshot of 1,488.*{POOL}"):
+    with pytest.raises(CacheBudgetExceeded, match=rf"1,457 bytes is too small for one snapshot of 1,458.*{POOL}"):
         make_pool(hooks(snapshots="exact", pool_bytes=EXACT_SLOT - 1))
 
 
 def test_more_memory_than_is_free_is_refused_with_the_numbers(monkeypatch):
     monkeypatch.setattr(snapshot_hooks, "free_bytes", lambda device: 2 * EXACT_SLOT)
     assert make_pool(hooks(snapshots="exact", num_slots=2)).num_slots == 2
-    with pytest.raises(CacheBudgetExceeded, match="3 snapshots of 1,488 bytes need 4,464; 2,976 bytes are free on cpu"):
+    with pytest.raises(CacheBudgetExceeded, match="3 snapshots of 1,458 bytes need 4,374; 2,916 bytes are free on cpu"):
         make_pool(hooks(snapshots="exact", num_slots=3))
 
 
@@ -195,7 +195,7 @@ def test_the_pools_bytes_are_taken_off_what_is_left_for_kv(monkeypatch):
     made = hooks(snapshots="exact", num_slots=1000)
     left = made.after_live_states(1.0, configurator, 2.0)
     assert (1 - left) * (1 << 30) == pytest.approx(1000 * EXACT_SLOT)
-    with pytest.raises(CacheBudgetExceeded, match=r"1000 snapshots of 1,488 bytes need 1,488,000; of 2,147,484 bytes"):
+    with pytest.raises(CacheBudgetExceeded, match=r"1000 snapshots of 1,458 bytes need 1,458,000; of 2,147,484 bytes"):
         made.after_live_states(1e-3, configurator, 2e-3)
 
 

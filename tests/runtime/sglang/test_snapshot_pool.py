@@ -90,14 +90,13 @@ def test_a_snapshot_has_the_bytes_that_its_tiers_take():
     assert exact.live_slot_bytes == len(LAYERS) * (rows * VALUE * 4 + conv)
     assert int8.int8_slot_bytes == len(LAYERS) * (rows * (VALUE + 4) + conv)
 
-    def padded(layout, each):
-        return sum(-(-num // 16) * 16 for num in each) == layout.slot_bytes
-
-    assert padded(exact, [rows * VALUE * 4 + conv] * 3)
-    assert padded(int8, [rows * (VALUE + 4) + conv] * 3)
+    assert exact.slot_bytes == exact.live_slot_bytes
+    assert int8.slot_bytes == int8.int8_slot_bytes
     sized = {Tier.DROP: 0, Tier.INT8: KEY * (VALUE + 4), Tier.EXACT: KEY * VALUE * 4}
-    assert padded(three, [conv + sum(sized[tier] for tier in three.codec.plan.tiers[layer]) for layer in LAYERS])
-    assert least.slot_bytes <= 1300 + 16 * len(LAYERS)
+    tiers = [tier for layer in LAYERS for tier in three.codec.plan.tiers[layer]]
+    assert set(tiers) == set(sized)
+    assert three.slot_bytes == len(LAYERS) * conv + sum(sized[tier] for tier in tiers)
+    assert least.slot_bytes <= 1300
     assert make_pool(num_slots=5).mem_usage_bytes() == 5 * exact.slot_bytes
 
 
