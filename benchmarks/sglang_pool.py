@@ -28,7 +28,7 @@ __all__ = ["int8_slot_bytes", "run"]
 
 MODEL: dict[str, Any] = {
     "num_hidden_layers": 4,
-    "linear_num_value_heads": 16,
+    "linear_num_value_heads": 8,
     "linear_num_key_heads": 4,
     "linear_key_head_dim": 128,
     "linear_value_head_dim": 128,
@@ -37,7 +37,7 @@ MODEL: dict[str, Any] = {
 """Heads of the sizes that Qwen3-Next has; three recurrent layers of four."""
 INT8_SLOTS = 32
 NUM_CONVERSATIONS = 32
-NUM_TOKENS = 120
+NUM_TOKENS = 96
 NUM_MORE = 4
 CANDIDATES = tuple(range(3, 1000, 50))
 SERVER = {"max_total_tokens": 32_768, "max_running_requests": 2, "max_mamba_cache_size": 16}
