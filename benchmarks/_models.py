@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -72,3 +73,10 @@ def write_hybrid(folder: Path, **changes: Any) -> None:
                 dt = torch.exp(torch.empty_like(parameter).uniform_(-6.9, -2.3))
                 parameter.copy_(dt + torch.log(-torch.expm1(-dt)))
     model.save_pretrained(folder)
+    _say_interval(folder / "config.json")
+
+
+def _say_interval(path: Path) -> None:
+    """transformers writes the kind of every layer; SGLang reads how often attention comes, here and by default 4."""
+    config = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(config | {"full_attention_interval": 4}), encoding="utf-8")

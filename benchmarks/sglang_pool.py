@@ -32,7 +32,6 @@ MODEL: dict[str, Any] = {
     "linear_num_key_heads": 4,
     "linear_key_head_dim": 128,
     "linear_value_head_dim": 128,
-    "full_attention_interval": 4,
 }
 """Heads of the sizes that Qwen3-Next has; three recurrent layers of four."""
 INT8_SLOTS = 32

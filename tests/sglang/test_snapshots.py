@@ -101,10 +101,9 @@ def test_the_hooks_find_what_they_are_for(monkeypatch):
     """Every place in SGLang exists, with the parameters that the hooks use, and every setting that is looked at."""
     import inspect
     import pkgutil
-    from dataclasses import fields
 
+    from sglang.srt.arg_groups.field_order import POSITIONAL_FIELD_ORDER
     from sglang.srt.plugins.hook_registry import HookRegistry
-    from sglang.srt.server_args import ServerArgs
 
     placed = {}
     monkeypatch.setattr(HookRegistry, "register", lambda target, hook, kind: placed.update({target: hook}))
@@ -123,8 +122,7 @@ def test_the_hooks_find_what_they_are_for(monkeypatch):
     ]
     assert parameters["_handle_max_mamba_cache"] == ["self", "total_rest_memory"]
     assert parameters["load_model"] == ["self"]
-    names = {each.name for each in fields(ServerArgs)}
-    assert set(snapshot_hooks._WANTED) | {"int8_mamba_ckpt_size"} <= names
+    assert set(snapshot_hooks._WANTED) | {"int8_mamba_ckpt_size"} <= set(POSITIONAL_FIELD_ORDER)
 
 
 def test_the_entry_point_is_found_and_inert_without_the_switch(monkeypatch):
