@@ -185,14 +185,14 @@ def test_smaller_snapshots_hold_more_conversations_in_the_same_bytes(start):
     engine, path = start(str(INT8_SLOT // 2), pool_bytes=16 * INT8_SLOT)
 
     async def main():
-        cached, off = await again(engine, 16, seed=3)
-        assert cached == [70] * 16
+        cached, off = await again(engine, 15, seed=3)
+        assert cached == [70] * 15
         assert 0 < max(off) < 0.5
-        pool = await told(path, lambda pool: pool.restored == 16)
+        pool = await told(path, lambda pool: pool.restored == 15)
         assert pool.int8_slot_bytes == INT8_SLOT
         assert pool.num_slots == 32  # the int8 pool would have 16
         assert pool.pool_bytes <= 16 * INT8_SLOT
-        assert pool.resident == 32
+        assert pool.resident == 30  # of each conversation two: where it began, and where it went on to
         assert (pool.evicted, pool.declined, pool.wrong_slots) == (0, 0, 0)
 
     anyio.run(main)
