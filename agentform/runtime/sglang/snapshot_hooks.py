@@ -73,11 +73,7 @@ class SnapshotHooks:
         after, instead, around = HookType.AFTER, HookType.REPLACE, HookType.AROUND
         for target, kind, hook in (
             (_LOAD_MODEL, after, self.after_load_model),
-            (
-                _CACHE + "kv_cache_configurator.KVCacheConfigurator._handle_max_mamba_cache",
-                after,
-                self.after_live_states,
-            ),
+            (_CONFIGURATOR + "_handle_max_mamba_cache", after, self.after_live_states),
             (_CACHE + "mamba_checkpoint_pool.maybe_init_int8_mamba_checkpoint_pool", instead, self.make_pool),
             (_CACHE + "memory_pool.HybridReqToTokenPool._init_mamba_pool", after, self.after_pools),
             (_COMPONENT + "prepare_for_caching_req", around, self.around_caching),
