@@ -17,7 +17,7 @@ POLICIES = st.one_of(
     st.builds(SnapshotPolicy, budget_bytes=st.integers(0, 1 << 40)),
     st.builds(
         SnapshotPolicy,
-        keep=st.sampled_from(["int8", "exact"]),
+        keep=st.sampled_from(["int4", "int8", "exact"]),
         drop_below_tokens=st.floats(0, 1e9),
         exact_above_tokens=st.floats(0, 1e9) | st.just(float("inf")),
     ),
