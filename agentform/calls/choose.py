@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from agentform.calls.at_once import at_once
 from agentform.calls.lead_in import LeadIn, Posed, pose
 from agentform.calls.limits import Limits
 from agentform.calls.options import OptionTrie, build_trie, option_lines
@@ -142,7 +144,7 @@ class Priors:
         self, session: Session, questions: Sequence[Question], scoring: Scoring
     ) -> list[tuple[float, ...]]:
         with session.aside():
-            runs = [await _log_scores(session, place, questions, scoring) for place in self._places]
+            runs = await at_once([partial(_log_scores, session, place, questions, scoring) for place in self._places])
         return [
             tuple(sum(column) / len(runs) for column in zip(*(run[i] for run in runs), strict=True))
             for i in range(len(questions))

@@ -73,13 +73,14 @@ async def think(
     finish: FinishReason = "length"
     if text:
         await emit(ReasoningDelta(text=text))
-    async with aclosing(session.generate(prompt_ids + start, max_tokens=max_tokens, stop=stops)) as chunks:
-        async for chunk in chunks:
-            text, ids = text + chunk.text, ids + chunk.token_ids
-            finish, ended_by = chunk.finish or finish, chunk.stop or ended_by
-            num_tokens += chunk.usage.completion_tokens if chunk.usage else 0
-            if chunk.text:
-                await emit(ReasoningDelta(text=chunk.text))
+    if max_tokens:  # else the prompt is read by whatever is asked next
+        async with aclosing(session.generate(prompt_ids + start, max_tokens=max_tokens, stop=stops)) as chunks:
+            async for chunk in chunks:
+                text, ids = text + chunk.text, ids + chunk.token_ids
+                finish, ended_by = chunk.finish or finish, chunk.stop or ended_by
+                num_tokens += chunk.usage.completion_tokens if chunk.usage else 0
+                if chunk.text:
+                    await emit(ReasoningDelta(text=chunk.text))
     content = text.strip()
     return Thought(
         content=content,

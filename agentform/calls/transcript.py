@@ -10,6 +10,8 @@ from agentform.runtime.engine import Tokenizer
 __all__ = ["Context", "advance", "continue_from", "splice"]
 
 _MAX_CHARACTER_BYTES = 4
+_MEETING_TOKENS = 64
+"""Two ways to cut the same text into tokens meet again within so many, or are not followed further."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +75,43 @@ def splice(tokenizer: Tokenizer, past: Sequence[int], rendered: Sequence[int]) -
     if not past or rendered[: len(past)] == past:
         return rendered
     text = tokenizer.decode(past)
-    cut = _cut_at(tokenizer, rendered, text)
+    cut = _walked_cut(tokenizer, past, rendered)
+    if cut is None or tokenizer.decode(rendered[:cut]) != text:
+        cut = _cut_at(tokenizer, rendered, text)
     return rendered if cut is None else past + rendered[cut:]
+
+
+def _walked_cut(tokenizer: Tokenizer, past: tuple[int, ...], rendered: tuple[int, ...]) -> int | None:
+    """Where `past` should end in `rendered`, following both from place to place where their tokens end together.
+
+    Only a guess: the text of some tokens alone may be another than in their sequence.
+    """
+    at = cut = 0
+    while at < len(past):
+        if cut == len(rendered):
+            return None
+        if past[at] == rendered[cut]:
+            at, cut = at + 1, cut + 1
+            continue
+        met = _meeting(tokenizer, past[at : at + _MEETING_TOKENS], rendered[cut : cut + _MEETING_TOKENS])
+        if met is None:
+            return None
+        at, cut = at + met[0], cut + met[1]
+    return cut
+
+
+def _meeting(tokenizer: Tokenizer, ours: tuple[int, ...], theirs: tuple[int, ...]) -> tuple[int, int] | None:
+    """The fewest tokens of both, at least one each, that spell the same."""
+    num_ours = num_theirs = 1
+    while num_ours <= len(ours) and num_theirs <= len(theirs):
+        text, other = tokenizer.decode(ours[:num_ours]), tokenizer.decode(theirs[:num_theirs])
+        if text == other:
+            return num_ours, num_theirs
+        if len(text) <= len(other):
+            num_ours += 1
+        else:
+            num_theirs += 1
+    return None
 
 
 def _cut_at(tokenizer: Tokenizer, ids: tuple[int, ...], text: str) -> int | None:

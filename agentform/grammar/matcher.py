@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,6 +44,10 @@ class Matcher:
         """Advance by tokens that the grammar allows."""
         if not self._native.consume_tokens(list(token_ids)):
             raise GrammarError(f"the grammar does not allow token {token_ids}: {self._native.get_error()}")
+
+    def num_allowed(self, token_ids: Sequence[int]) -> int:
+        """How many of `token_ids`, from the first, could be accepted one after the other; does not advance."""
+        return self._native.validate_tokens(list(token_ids))
 
     def is_complete(self) -> bool:
         """Whether the text so far matches; more may still be possible."""

@@ -11,10 +11,11 @@ __all__ = ["digest_of"]
 _WEIGHTS = ("*.safetensors", "*.gguf", "*.bin", "*.json", "*.jinja", "*.model")
 
 
-def digest_of(folder: Path, dtype: object) -> str:
+def digest_of(folder: Path, computed: object) -> str:
     """Hex digest of the folder's manifest, or of file names, sizes and times, without reading weights.
 
-    `dtype` is torch's, or its name such as "torch.bfloat16".
+    `computed` says what the weights are computed in: torch's dtype or its name such as "torch.bfloat16", with whatever
+    else changes results.
     """
     manifest = folder / "manifest.json"
     if manifest.is_file():
@@ -23,4 +24,4 @@ def digest_of(folder: Path, dtype: object) -> str:
         files = sorted({path for pattern in _WEIGHTS for path in folder.glob(pattern)})
         stats = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
         facts = json.dumps(stats).encode()
-    return hashlib.sha256(facts + str(dtype).encode()).hexdigest()
+    return hashlib.sha256(facts + str(computed).encode()).hexdigest()

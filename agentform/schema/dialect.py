@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from agentform.errors import UnsupportedSchema
 from agentform.schema.form import pointer
+from agentform.schema.jsonschema_library import jsonschema_library
 from agentform.schema.keywords import Schema, SchemaDict, map_subschemas, subschemas
 
 __all__ = ["Draft", "draft_of", "newer_than", "schema_fault", "specification_of", "validator_class"]
@@ -58,8 +59,7 @@ def draft_of(schema: Schema) -> Draft:
 
 def validator_class(draft: Draft) -> Any:
     """The `jsonschema` class that validates by the draft."""
-    import jsonschema
-
+    jsonschema = jsonschema_library()
     return {
         "4": jsonschema.Draft4Validator,
         "6": jsonschema.Draft6Validator,
@@ -83,12 +83,10 @@ def schema_fault(schema: Schema, draft: Draft) -> tuple[str, str] | None:
 
 
 def _fault(schema: Schema, draft: Draft) -> tuple[str, str] | None:
-    from jsonschema import FormatChecker
-    from jsonschema.exceptions import SchemaError
-
+    jsonschema = jsonschema_library()
     try:
-        validator_class(draft).check_schema(schema, format_checker=FormatChecker(formats=()))
-    except SchemaError as error:
+        validator_class(draft).check_schema(schema, format_checker=jsonschema.FormatChecker(formats=()))
+    except jsonschema.SchemaError as error:
         return pointer(tuple(str(key) for key in error.absolute_path)), error.message[:300]
     return None
 

@@ -14,6 +14,7 @@ from agentform.messages import JsonValue
 from agentform.schema.dialect import Draft, specification_of, validator_class
 from agentform.schema.form import Path, pointer
 from agentform.schema.json_text import dumps, plain, problems
+from agentform.schema.jsonschema_library import jsonschema_library
 from agentform.schema.keywords import ASSERTIONS, Schema, map_subschemas
 from agentform.schema.regex import python_pattern
 
@@ -82,12 +83,10 @@ class SchemaValidator:
 
     @cached_property
     def _engine(self) -> Any:
-        from jsonschema import FormatChecker
-
         kind = validator_class(self._draft)
-        checker: FormatChecker = validator_class("2020-12").FORMAT_CHECKER  # older drafts have fewer formats
+        checker = validator_class("2020-12").FORMAT_CHECKER  # older drafts have fewer formats
         if not self._assert_formats:
-            checker = FormatChecker(formats=())
+            checker = jsonschema_library().FormatChecker(formats=())
         elif self._lax_times:
             checker = _with_lax_times(checker)
         schema = _with_python_patterns(_in_own_vocabulary(self._schema, self._documents))
@@ -250,9 +249,7 @@ def _registry(draft: Draft, documents: Mapping[str, Any]) -> Any:
 
 def _with_lax_times(checker: Any) -> Any:
     """The checker, but times and dates with time may leave their offset out."""
-    from jsonschema import FormatChecker
-
-    lax = FormatChecker(formats=())
+    lax = jsonschema_library().FormatChecker(formats=())
     lax.checkers = dict(checker.checkers)
     for kind in ("date-time", "time"):
         lax.checkers[kind] = (lambda text, kind=kind: _is_lax_time(checker, kind, text), ())

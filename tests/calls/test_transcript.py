@@ -52,6 +52,34 @@ def test_spliced_ids_spell_the_rendered_text_and_begin_with_the_past(tokenizer, 
 
 
 @same_fixture
+@given(past=st.lists(texts, max_size=30).map("".join), rest=texts, every=st.integers(1, 9))
+def test_a_long_past_that_was_cut_otherwise_is_followed(tokenizer, past, rest, every):
+    ids = tuple(i for at in range(0, len(past), every) for i in tokenizer.encode(past[at : at + every]))
+    rendered = tokenizer.encode(past + rest)
+    cuts = [n for n in range(len(rendered) + 1) if tokenizer.decode(rendered[:n]) == past]
+    assert splice(tokenizer, ids, rendered) == (ids + rendered[cuts[0] :] if cuts and ids else rendered)
+
+
+def test_following_a_past_decodes_little():
+    words = [PIECES.encode(text) for text in ("ab", " a", "\n\n", "b ")] * 200
+    counting = CountingTokenizer(PIECES)
+    past = tuple(i for ids in words for i in ids)
+    text = PIECES.decode(past)
+    splice(counting, past, PIECES.encode(text + "</"))
+    assert counting.num_decoded <= 4 * len(past)
+
+
+class CountingTokenizer:
+    def __init__(self, tokenizer):
+        self._tokenizer = tokenizer
+        self.num_decoded = 0
+
+    def decode(self, ids):
+        self.num_decoded += len(ids)
+        return self._tokenizer.decode(ids)
+
+
+@same_fixture
 @given(past=texts.filter(bool), other=texts)
 def test_a_past_that_is_not_a_prefix_is_dropped(tokenizer, past, other):
     rendered = tokenizer.encode(other)

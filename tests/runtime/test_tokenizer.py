@@ -1,9 +1,14 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import threading
+from functools import cache
+from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agentform.errors import InvalidRequest, WeightsCorrupt
 from agentform.runtime.engine import Tokenizer
@@ -331,3 +336,65 @@ def test_the_demo_tokenizer_has_the_published_facts(demo, weights_folder):
     assert backend["pre_tokenizer"]["pretokenizers"][0] == {"type": "Digits", "individual_digits": True}
     for text in ("naïve 日本語 🚀🏽", "\t\tif x:\r\n", "  two  spaces ", "\x00\x7f"):
         assert demo.decode(demo.encode(text)) == text
+
+
+says = st.lists(
+    st.tuples(
+        st.sampled_from(["user", "assistant", "system"]),
+        st.text(alphabet="ab <|im_end|>\n \té🚀'0129", max_size=24) | st.sampled_from(["<|im_end|>", "hello the", ""]),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(said=says)
+@settings(max_examples=150, deadline=None)
+def test_a_conversation_that_grows_is_encoded_as_it_would_be_whole(said):
+    warm = _tiny_model_tokenizer()
+    messages = [{"role": role, "content": content} for role, content in said]
+    for end in range(1, len(messages) + 1):
+        ids = warm.render(messages[:end])
+        text = warm.render_text(messages[:end])
+        assert warm.decode(ids) == text
+        if not any(token in content for _, content in said[:end] for token in warm._control_tokens):
+            assert list(ids) == _whole(text)
+
+
+@cache
+def _tiny_model_tokenizer() -> HFTokenizer:
+    with tempfile.TemporaryDirectory() as folder:
+        return HFTokenizer(write_tiny_tokenizer(Path(folder)))
+
+
+def _whole(text):
+    backend = _tiny_model_tokenizer()._tokenizer
+    backend.encode_special_tokens = False
+    return backend.encode(text, add_special_tokens=False).ids
+
+
+@pytest.mark.parametrize("scheme", ["first", "always", "never"])
+def test_where_the_first_word_is_marked_a_prompt_is_encoded_whole(tmp_path, scheme):
+    from tokenizers import Tokenizer as Backend
+    from tokenizers import models, pre_tokenizers
+
+    folder = write_tiny_tokenizer(tmp_path, structural=False)
+    old = Backend.from_file(str(folder / "tokenizer.json"))
+    vocabulary = {**{t: i for t, i in old.get_vocab().items() if i < 3}, "▁": 3, "a": 4, "▁a": 5, "\n": 6}
+    vocabulary |= {letter: 7 + at for at, letter in enumerate("bcdefghijklmnopqrstuvwxyz")}
+    backend = Backend(models.BPE(vocab=vocabulary, merges=[("▁", "a")]))
+    backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme)
+    backend.add_special_tokens([t for t in old.get_added_tokens_decoder().values() if t.special])
+    backend.save(str(folder / "tokenizer.json"))
+    tokenizer = HFTokenizer(folder)
+    messages = [{"role": "user", "content": "a b"}, {"role": "assistant", "content": "a"}]
+    backend.encode_special_tokens = False
+    for end in (1, 2):
+        text = tokenizer.render_text(messages[:end])
+        assert list(tokenizer.render(messages[:end])) == backend.encode(text, add_special_tokens=False).ids
+    assert tokenizer._encodes_apart == (scheme != "first")
+
+
+@pytest.mark.model
+def test_the_demo_model_is_encoded_piece_by_piece(demo):
+    assert demo._encodes_apart

@@ -7,12 +7,13 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
-from gguf import GGUFWriter
+from gguf import GGMLQuantizationType, GGUFWriter
+from gguf.quants import quantize
 
 from agentform.runtime.catalogue import CatalogueEntry
 from tests.support.tiny_tokenizer import CHATML, SPECIAL, TinyVocabulary
 
-__all__ = ["HEADS", "KV_HEADS", "WIDTH", "gguf_rows", "query_weight", "tiny_wheel"]
+__all__ = ["HEADS", "KV_HEADS", "WIDTH", "gguf_rows", "query_weight", "tiny_wheel", "write_four_bit_gguf"]
 
 WIDTH, HEADS, KV_HEADS, INNER = 16, 4, 2, 24
 _MEMBER = "tiny_llama/tiny.gguf"
@@ -41,6 +42,24 @@ def tiny_wheel(folder: Path) -> tuple[CatalogueEntry, Path]:
     return entry, wheel
 
 
+def write_four_bit_gguf(path: Path) -> None:
+    """A model whose projections are Q4_1, the rest as it was: 64 wide, four heads on two."""
+    random = np.random.default_rng(1)
+    shapes = {name: weight.shape for name, weight in _weights(1).items()}
+    writer = _writer(path, width=4 * WIDTH, inner=4 * INNER)
+    for name, shape in shapes.items():
+        if name == "token_embd":
+            shape = (len(TinyVocabulary.build().tokens), WIDTH)
+        wide = tuple(4 * each for each in shape) if name != "token_embd" else (shape[0], 4 * WIDTH)
+        values = random.normal(size=wide).astype(np.float32)
+        if len(wide) == 1 or name == "token_embd":
+            writer.add_tensor(f"{name}.weight", np.ones_like(values) if len(wide) == 1 else values)
+        else:
+            q4_1 = GGMLQuantizationType.Q4_1
+            writer.add_tensor(f"{name}.weight", quantize(values, q4_1), raw_dtype=q4_1)
+    _finish(writer)
+
+
 def query_weight() -> np.ndarray:
     """`[WIDTH, WIDTH]` in Hugging Face's row order; small integers, so that bfloat16 holds them exactly."""
     return (np.arange(WIDTH * WIDTH, dtype=np.float32) % 97).reshape(WIDTH, WIDTH)
@@ -53,20 +72,30 @@ def gguf_rows(weight: np.ndarray, num_heads: int) -> np.ndarray:
 
 
 def _write_gguf(path: Path) -> None:
+    writer = _writer(path, width=WIDTH, inner=INNER)
+    for name, weight in _weights(len(TinyVocabulary.build().tokens)).items():
+        writer.add_tensor(f"{name}.weight", weight.astype(np.float32))
+    _finish(writer)
+
+
+def _writer(path: Path, *, width: int, inner: int) -> GGUFWriter:
+    """Everything but tensors."""
     vocabulary = TinyVocabulary.build()
     writer = GGUFWriter(path, "llama")
     writer.add_context_length(128)
-    writer.add_embedding_length(WIDTH)
+    writer.add_embedding_length(width)
     writer.add_block_count(1)
-    writer.add_feed_forward_length(INNER)
+    writer.add_feed_forward_length(inner)
     writer.add_head_count(HEADS)
     writer.add_head_count_kv(KV_HEADS)
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_rope_freq_base(10000.0)
     writer.add_vocab_size(len(vocabulary.tokens))
     _add_tokenizer(writer, vocabulary)
-    for name, weight in _weights(len(vocabulary.tokens)).items():
-        writer.add_tensor(f"{name}.weight", weight.astype(np.float32))
+    return writer
+
+
+def _finish(writer: GGUFWriter) -> None:
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -162,8 +162,7 @@ def _pack_int4(
     least, greatest = tl.where(at < num_rows, least, 0.0), tl.where(at < num_rows, greatest, 0.0)
     low = _to_bfloat16(least)
     size = _to_bfloat16(tl.maximum(tl.div_rn(greatest - low, tl.full([block_rows], 15.0, tl.float32)), 0.0))
-    shape: tl.constexpr = [block_rows, block_half]
-    divisor = tl.broadcast_to(tl.maximum(size, 1.1754943508222875e-38)[:, None], shape)
+    divisor = tl.broadcast_to(tl.maximum(size, 1.1754943508222875e-38)[:, None], [block_rows, block_half])
     ones = tl.floor(tl.div_rn(first - low[:, None], divisor) + 0.5)
     tens = tl.floor(tl.div_rn(second - low[:, None], divisor) + 0.5)
     ones = tl.minimum(tl.maximum(ones, 0.0), 15.0).to(tl.int32)

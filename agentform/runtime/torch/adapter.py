@@ -1,5 +1,7 @@
 """All that agentform uses of transformers, in one place; written for 5.12 to 5.24, recurrent layers for 5.24.
 
+It is imported where it is needed: importing its models takes longer than loading a small one of our own.
+
 - `AutoConfig`, `AutoModelForCausalLM.from_pretrained(dtype=, attn_implementation=)`
 - `AttentionInterface.register`: the attention function is called as
   `fn(module, query, key, value, mask, scaling=, dropout=, **kwargs)` and returns `(out, None)`. With an
@@ -20,20 +22,24 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import torch
-import transformers
 from torch import Tensor, nn
-from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, PreTrainedModel
-from transformers.utils import logging
 
 from agentform.errors import EngineError
+from agentform.runtime.torch.dense_model import DenseModel, load_dense_model
 from agentform.runtime.torch.kv_pool import LayerShape
 from agentform.runtime.torch.linear_state import Layer, LinearState, ShapeProbe
 from agentform.runtime.torch.snapshot_codec import StateShape
 
-__all__ = ["LayerWork", "Layers", "forward", "load_model", "prepare", "probe_layers"]
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+__all__ = ["CausalModel", "LayerWork", "Layers", "forward", "load_model", "prepare", "probe_layers"]
+
+CausalModel: TypeAlias = "PreTrainedModel | DenseModel"
+"""A causal language model: transformers' definition, or agentform's own."""
 
 _NAME = "agentform"
 _SUPPORTED_KINDS = frozenset(
@@ -70,11 +76,18 @@ class _Current(threading.local):
     step: LayerWork | None = None
 
 
-def load_model(folder: Path, *, dtype: torch.dtype, device: torch.device) -> PreTrainedModel:
+def load_model(folder: Path, *, dtype: torch.dtype, device: torch.device) -> CausalModel:
     """Load a causal language model for inference.
 
     Raises EngineError for a model that the engine cannot serve.
     """
+    dense = load_dense_model(folder, dtype=dtype, device=device)
+    return _from_transformers(folder, dtype, device) if dense is None else prepare(dense)
+
+
+def _from_transformers(folder: Path, dtype: torch.dtype, device: torch.device) -> CausalModel:
+    from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM
+
     config = AutoConfig.from_pretrained(folder)
     _refuse_unsupported(config)
     AttentionInterface.register(_NAME, _attention)
@@ -87,15 +100,14 @@ def load_model(folder: Path, *, dtype: torch.dtype, device: torch.device) -> Pre
     return prepare(model)
 
 
-def prepare(model: PreTrainedModel) -> PreTrainedModel:
+def prepare(model: CausalModel) -> CausalModel:
     """Make a loaded model attend through agentform; it must not be used elsewhere from now on.
 
     Raises EngineError for a model that cannot be served.
     """
     _refuse_unsupported(model.config)
-    AttentionInterface.register(_NAME, _attention)
-    if model.config._attn_implementation != _NAME:
-        model.set_attn_implementation(_NAME)
+    if not isinstance(model, DenseModel):
+        _attend_through_agentform(model)
     if not hasattr(model, "agentform_current"):
         current = _Current()
         object.__setattr__(model, "agentform_current", current)
@@ -105,7 +117,15 @@ def prepare(model: PreTrainedModel) -> PreTrainedModel:
     return model.eval()
 
 
-def forward(model: PreTrainedModel, step: LayerWork, input_ids: Tensor, position_ids: Tensor, rows: Tensor) -> Tensor:
+def _attend_through_agentform(model: PreTrainedModel) -> None:
+    from transformers import AttentionInterface
+
+    AttentionInterface.register(_NAME, _attention)
+    if model.config._attn_implementation != _NAME:
+        model.set_attn_implementation(_NAME)
+
+
+def forward(model: CausalModel, step: LayerWork, input_ids: Tensor, position_ids: Tensor, rows: Tensor) -> Tensor:
     """Logits `[rows, vocabulary]` of the packed tokens that `rows` names.
 
     input_ids and position_ids `[1, tokens]`, rows `[n]`.
@@ -125,7 +145,7 @@ def forward(model: PreTrainedModel, step: LayerWork, input_ids: Tensor, position
     return output.logits[0]
 
 
-def probe_layers(model: PreTrainedModel) -> Layers:
+def probe_layers(model: CausalModel) -> Layers:
     """What each layer keeps, per token or per sequence, found by running two tokens through the model.
 
     Raises EngineError if not every layer goes through agentform.
@@ -183,6 +203,8 @@ def _divert(module: nn.Module, current: _Current) -> None:
     own = module.forward
     layer: Any = module.layer_idx
     if "cache" not in inspect.signature(own).parameters:
+        import transformers
+
         raise EngineError(
             f"{type(module).__name__} of transformers {transformers.__version__} cannot continue from a state that it "
             "is given; models with recurrent layers need transformers 5.24 or newer"
@@ -225,6 +247,8 @@ def _attention(
 @contextmanager
 def _no_progress_bar() -> Generator[None]:
     """transformers' bar is a process-wide switch; leave it as it was."""
+    from transformers.utils import logging
+
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentform.errors import WeightsCorrupt
 from agentform.runtime.torch.dependencies import torch_extra
+from agentform.runtime.torch.four_bit_file import split_q4_1, write_four_bit
 from agentform.runtime.torch.gguf_tokenizer import write_tokenizer
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import torch
     from gguf import GGUFReader
 
-__all__ = ["convert_gguf"]
+__all__ = ["add_four_bit", "convert_gguf"]
 
 _TOP_LEVEL = {
     "token_embd": "model.embed_tokens",
@@ -41,33 +42,45 @@ _IN_BLOCK = {
 
 
 def convert_gguf(gguf: Path, folder: Path) -> None:
-    """Write model.safetensors (bfloat16), the two configurations and the tokenizer into `folder`.
+    """Write model.safetensors (bfloat16), its 4-bit weights as they are, the two configurations and the tokenizer.
 
     Raises: WeightsCorrupt when the file is not a Llama model, MissingDependency.
     """
     with torch_extra():
-        from gguf import GGUFReader
         from safetensors.torch import save_file
+    reader = _open(gguf)
+    save_file(_tensors(reader), folder / "model.safetensors", metadata={"format": "pt"})
+    write_four_bit(_four_bit(reader), folder)
+    _write_json(folder / "config.json", _config(reader))
+    _write_json(folder / "generation_config.json", _token_ids(reader))
+    write_tokenizer(reader, folder)
+
+
+def add_four_bit(gguf: Path, folder: Path) -> None:
+    """Write the 4-bit weights alone, for a folder that was converted before they were kept.
+
+    Raises: WeightsCorrupt, MissingDependency, OSError.
+    """
+    write_four_bit(_four_bit(_open(gguf)), folder)
+
+
+def _open(gguf: Path) -> GGUFReader:
+    with torch_extra():
+        from gguf import GGUFReader
     try:
         reader = GGUFReader(gguf)
     except (ValueError, IndexError, OSError) as error:
         raise WeightsCorrupt(f"{gguf} is not a GGUF file that can be read: {error}") from error
     if (architecture := _value(reader, "general.architecture")) != "llama":
         raise WeightsCorrupt(f"{gguf} holds a {architecture!r} model; the converter knows 'llama'")
-    save_file(_tensors(reader), folder / "model.safetensors", metadata={"format": "pt"})
-    _write_json(folder / "config.json", _config(reader))
-    _write_json(folder / "generation_config.json", _token_ids(reader))
-    write_tokenizer(reader, folder)
+    return reader
 
 
 def _tensors(reader: GGUFReader) -> dict[str, torch.Tensor]:
     import torch
     from gguf.quants import dequantize
 
-    num_heads = {
-        "attn_q": int(_value(reader, "llama.attention.head_count")),
-        "attn_k": int(_value(reader, "llama.attention.head_count_kv")),
-    }
+    num_heads = _rotated_heads(reader)
     tensors: dict[str, torch.Tensor] = {}
     for tensor in reader.tensors:
         values = dequantize(tensor.data, tensor.tensor_type)
@@ -75,6 +88,30 @@ def _tensors(reader: GGUFReader) -> dict[str, torch.Tensor]:
             values = _interleaved_to_halves(values, heads)
         tensors[_hugging_face_name(tensor.name)] = torch.from_numpy(values.copy()).to(torch.bfloat16)
     return tensors
+
+
+def _four_bit(reader: GGUFReader) -> dict[str, dict[str, np.ndarray]]:
+    """Parts of the Q4_1 weights by module name, rows in Hugging Face's order."""
+    from gguf import GGMLQuantizationType
+
+    num_heads = _rotated_heads(reader)
+    weights: dict[str, dict[str, np.ndarray]] = {}
+    for tensor in reader.tensors:
+        if tensor.tensor_type != GGMLQuantizationType.Q4_1:
+            continue
+        parts = split_q4_1(tensor.data)
+        if heads := num_heads.get(tensor.name.split(".")[-2]):
+            parts = {name: _interleaved_to_halves(part, heads).copy() for name, part in parts.items()}
+        weights[_hugging_face_name(tensor.name).removesuffix(".weight")] = parts
+    return weights
+
+
+def _rotated_heads(reader: GGUFReader) -> dict[str, int]:
+    """How many heads the rows of a projection are that the rotary embedding turns."""
+    return {
+        "attn_q": int(_value(reader, "llama.attention.head_count")),
+        "attn_k": int(_value(reader, "llama.attention.head_count_kv")),
+    }
 
 
 def _interleaved_to_halves(weight: np.ndarray, num_heads: int) -> np.ndarray:

@@ -20,7 +20,6 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
-from transformers import AutoConfig
 
 from agentform.errors import HorizonsUnknown
 from agentform.runtime.cache.horizon import (
@@ -65,6 +64,8 @@ def horizons_of_folder(folder: Path) -> Horizons:
 
 def read_config(folder: Path) -> dict[str, Any]:
     """The text model's configuration, defaults filled in by transformers. Raises HorizonsUnknown."""
+    from transformers import AutoConfig
+
     try:
         config = AutoConfig.from_pretrained(folder)
     except (OSError, ValueError, KeyError) as error:

@@ -25,6 +25,8 @@ from agentform.runtime.torch.budget import MemoryPlan
 from agentform.runtime.torch.generate_job import GenerateJob
 from agentform.runtime.torch.kernel_caches import bound_kernel_caches
 from agentform.runtime.torch.loaded_model import LoadedModel, load
+from agentform.runtime.torch.products import Weights
+from agentform.runtime.torch.prompt_lookup import PromptLookup
 from agentform.runtime.torch.sampling import Sampler
 from agentform.runtime.torch.score_job import ScoreJob
 from agentform.runtime.torch.serving import Serving, ServingOptions
@@ -46,6 +48,7 @@ class TorchEngine:
         name: str | None = None,
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
+        weights: Weights = "both",
         kv_budget_bytes: int | None = None,
         host_budget_bytes: int = 0,
         max_batch_tokens: int = 512,
@@ -60,11 +63,15 @@ class TorchEngine:
         max_overtaken: int = 16,
         max_wait_s: float = 10.0,
         num_threads: int | None = None,
+        guess_tokens: bool = True,
     ) -> None:
-        """Load a model folder, or take a loaded model (then `name`, `dtype` and `device` are its own).
+        """Load a model folder, or take a loaded model (then `name`, `dtype`, `device` and `weights` are its own).
 
         `name` is what `info` shows, by default the folder's. `dtype` is by default bfloat16 where the device
         computes in it, else float32; `device` CUDA where there is one, else the CPU.
+        Of weights that the folder has in 4 bits too, "both" keeps them for few tokens at a time beside wide ones for
+        many; "four_bit" keeps nothing else, for a third of the memory and half the speed of prompts; "wide" leaves
+        them out. All is "wide" where the folder has none, on CUDA, and in float32.
         `kv_budget_bytes` is by default 1 GiB, or a quarter of the free memory if that is less.
         It covers the KV, and for models with recurrent layers their `num_slots` live states, their snapshots and copies
         of states while a layer runs. `snapshots` says what is kept of them: "exact", another name of
@@ -77,6 +84,7 @@ class TorchEngine:
         With `cache_dir` ends of turns are kept there, up to `disk_limit_bytes`, and outlive the engine; several
         engines and processes may share a folder.
         Without `reuse_prefixes` every request starts from nothing: what the cache is measured against.
+        With `guess_tokens` a completion that repeats text is computed several tokens to a step, see `prompt_lookup`.
         `max_batch_tokens` bounds the prompt and branch tokens of one step.
         Of the requests that wait, those with the warmest prompts run first; none is overtaken by more than
         `max_overtaken` others, and none at all once it has waited for `max_wait_s`.
@@ -85,7 +93,7 @@ class TorchEngine:
         bound_kernel_caches()
         if not isinstance(model, LoadedModel):
             folder = Path(model)
-            model = load(folder, name=name or folder.name, dtype=dtype, device=_device(device))
+            model = load(folder, name=name or folder.name, dtype=dtype, device=_device(device), weights=weights)
         if max_batch_tokens < 1:
             raise InvalidRequest("max_batch_tokens must be at least 1")
         if refresh_tokens < 0:
@@ -106,6 +114,7 @@ class TorchEngine:
             max_wait_s=max_wait_s,
             num_threads=num_threads,
         )
+        self._guesses = guess_tokens
         self._tokenizer = tokenizer = model.tokenizer
         self._info = _info(model)
         self._size = min(self._info.vocabulary_size, self._tokenizer.vocabulary_size)
@@ -209,11 +218,18 @@ class TorchEngine:
             deadline=_deadline(started, request.deadline_s),
             sampler=Sampler(request.sampling, self._serving.device),
             matcher=grammar.matcher() if grammar is not None else None,
+            lookup=self._lookup(grammar),
             token_bytes=self._tokenizer.token_bytes,
             eos_ids=self._tokenizer.eos_ids,
             vocabulary_size=self._size,
             context_tokens=self._info.context_tokens,
         )
+
+    def _lookup(self, grammar: CompiledGrammar | None) -> PromptLookup | None:
+        """Not for models with recurrent layers: their state cannot go back behind a wrong guess."""
+        if not self._guesses or self._serving.is_recurrent:
+            return None
+        return PromptLookup(shortest_match=2 if grammar is None else 1)  # a grammar keeps most wrong guesses out
 
 
 def _info(model: LoadedModel) -> ModelInfo:

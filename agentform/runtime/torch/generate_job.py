@@ -8,10 +8,13 @@ from torch import Tensor
 
 from agentform.errors import EngineError
 from agentform.grammar.matcher import Matcher
+from agentform.runtime.cache.prefixes import common_prefix
+from agentform.runtime.cache.runs import count
 from agentform.runtime.engine import Chunk, FinishReason, GenerateRequest
 from agentform.runtime.mailbox import Mailbox
 from agentform.runtime.text_stream import TextStream
 from agentform.runtime.torch.job import Job
+from agentform.runtime.torch.prompt_lookup import PromptLookup
 from agentform.runtime.torch.sampling import Sampler
 from agentform.runtime.torch.segment import Segment
 
@@ -28,6 +31,9 @@ class GenerateJob(Job):
 
     Tokens that the grammar forces are appended without being sampled and count as computed, not as completion.
     `max_tokens` bounds the sampled ones.
+
+    With a `lookup` a segment may hold guessed tokens behind those of `ids`. Each is sampled like any other from the
+    logits before it; at the first that comes out otherwise the rest of the guess is forgotten.
     """
 
     def __init__(
@@ -38,6 +44,7 @@ class GenerateJob(Job):
         deadline: float | None,
         sampler: Sampler,
         matcher: Matcher | None,
+        lookup: PromptLookup | None = None,
         token_bytes: Callable[[int], bytes],
         eos_ids: frozenset[int],
         vocabulary_size: int,
@@ -54,6 +61,8 @@ class GenerateJob(Job):
         )
         self._sampler = sampler
         self._matcher = matcher
+        self._lookup = lookup
+        self._guess: list[int] = []  # behind `ids` in the segment under way
         self._token_bytes = token_bytes
         self._eos_ids = eos_ids
         self._vocabulary_size = vocabulary_size
@@ -78,23 +87,55 @@ class GenerateJob(Job):
         if num <= 0:
             return None
         is_last = self.num_computed + num == len(self.ids)
-        return self._continue(num, rows=(num - 1,) if is_last else ())
+        self._guess = self._guessed(budget - num) if is_last else []
+        return self._continue(num, ahead=self._guess, rows=range(num - 1, num + len(self._guess)) if is_last else ())
 
     def advance(self, segment: Segment, logits: Tensor) -> None:
-        self._advance(segment)
-        if segment.num_before < self.num_prompt:
-            self._keep()  # a request with the same prompt need not wait for this completion
-        if not segment.rows:
+        self._advance(segment, num_ahead=len(self._guess))
+        if segment.rows:
+            self._sample(logits)
+        if not self.done:
+            self._forget_guess()
+            if segment.num_before < self.num_prompt:
+                self._keep()  # a request with the same prompt need not wait for this completion
+
+    def _sample(self, logits: Tensor) -> None:
+        """Sample from the first row, and from the rows behind guessed tokens as long as they are what is sampled."""
+        start, row = len(self.ids), 0
+        while self.ids[start:] == self._guess[:row] and row < len(logits):
+            if self._num_sampled >= self._max_tokens:
+                self._close("length")
+                return
+            token = self._pick(logits[row])
+            self._num_sampled += 1
+            if token in self._eos_ids:
+                self._close("eos")
+                return
+            self._take(token)
+            if self.done:
+                return
+            row = len(self.ids) - start
+
+    def _guessed(self, room: int) -> list[int]:
+        """Tokens to compute ahead: within the step's `room`, what may still be sampled and what the grammar allows."""
+        if self._lookup is None:
+            return []
+        left = min(self._max_tokens - self._num_sampled, self._context_tokens - len(self.ids)) - 1
+        promised = self.lease.reserved - (len(self.ids) - count(self.lease.runs))
+        guess = self._lookup.guess(self.ids, min(room, left, promised))
+        if guess and self._matcher is not None:
+            return guess[: self._matcher.num_allowed(guess)]
+        return guess
+
+    def _forget_guess(self) -> None:
+        """Give back what was computed for guessed tokens that were not sampled."""
+        if not self._guess:
             return
-        if self._num_sampled >= self._max_tokens:
-            self._close("length")
-            return
-        token = self._pick(logits[0])
-        self._num_sampled += 1
-        if token in self._eos_ids:
-            self._close("eos")
-            return
-        self._take(token)
+        assert self._lookup is not None, "a guess without a lookup"
+        num_right = common_prefix(self._guess, self.ids[self.num_computed - len(self._guess) :])
+        self._lookup.count(len(self._guess), num_right)
+        self._settle_ahead(len(self._guess), num_right)
+        self._guess = []
 
     def expire(self) -> None:
         self._close("deadline")
@@ -155,6 +196,7 @@ class GenerateJob(Job):
             raise EngineError("a completion ended twice")
         self.ended_turn = True
         if self._lease is not None:
+            self._forget_guess()
             self._keep()
             self._save_end()
         self._finish(

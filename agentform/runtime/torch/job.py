@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -165,17 +165,20 @@ class Job(ABC):
         assert self._cache is not None, "the job was not admitted"
         return self._cache
 
-    def _continue(self, num: int, *, rows: tuple[int, ...] = ()) -> Segment:
-        """A segment of the next `num` of `ids`; takes the positions that it needs."""
-        start, stop = self._position, self._position + num
+    def _continue(self, num: int, *, rows: Sequence[int] = (), ahead: Sequence[int] = ()) -> Segment:
+        """A segment of the next `num` of `ids`; takes the positions that it needs.
+
+        `ahead` are tokens behind the last of `ids` that may not be of the sequence; see `_settle_ahead`.
+        """
+        start, stop = self._position, self._position + num + len(ahead)
         known = count(self.lease.runs)
         if stop > known:
             self.cache.grow(self.lease, stop - known)
         return Segment(
-            token_ids=tuple(self.ids[start:stop]),
+            token_ids=(*self.ids[start : start + num], *ahead),
             num_before=start,
             runs=cut(self.lease.runs, stop)[0],
-            rows=rows,
+            rows=tuple(rows),
             num_stored=max(0, min(self._stored, stop) - start),
             slot=self.lease.slot,
             load=self._load,
@@ -194,9 +197,12 @@ class Job(ABC):
         rooms = [(point, self.cache.snapshot_room(self.lease, point)) for point in self._points.take(start, stop)]
         return tuple((point - start, runs) for point, runs in rooms if runs is not None)
 
-    def _advance(self, segment: Segment) -> None:
-        """The segment was computed: move on, and give the tree the snapshots that were taken."""
-        self._count_computed(len(segment.token_ids))
+    def _advance(self, segment: Segment, *, num_ahead: int = 0) -> None:
+        """The segment was computed: move on, and give the tree the snapshots that were taken.
+
+        Of its tokens the last `num_ahead` are counted when it is known whether they are of the sequence.
+        """
+        self._count_computed(len(segment.token_ids) - num_ahead)
         self._position += segment.num_chain
         self._stored = max(self._stored, self._position)
         self._load = None
@@ -207,6 +213,16 @@ class Job(ABC):
             self._keep()
         for at, _ in segment.saves:
             self.cache.attach(self.lease, self.ids[: segment.num_before + at])
+
+    def _settle_ahead(self, num_ahead: int, num_right: int) -> None:
+        """Of the last `num_ahead` tokens computed only the first `num_right` are of the sequence.
+
+        Only without recurrent layers, whose state cannot go back.
+        """
+        self._position -= num_ahead - num_right
+        self._stored = min(self._stored, self._position)
+        self.cache.shrink(self.lease, self._position)
+        self._count_computed(num_right)
 
     def _save_end(self) -> None:
         """Take a snapshot of the live state where the sequence stands, if it is worth one and there is room."""

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from transformers import PreTrainedModel
 
 from agentform.errors import EngineError
 from agentform.runtime.model_digest import digest_of
-from agentform.runtime.torch.adapter import load_model
-from agentform.runtime.torch.packed_linear import pack_linears
+from agentform.runtime.torch.adapter import CausalModel, load_model
+from agentform.runtime.torch.products import Weights, make_products
 from agentform.runtime.torch.tokenizer import HFTokenizer
 
 __all__ = ["LoadedModel", "default_dtype", "load"]
@@ -21,15 +20,19 @@ __all__ = ["LoadedModel", "default_dtype", "load"]
 class LoadedModel:
     """The parts of an engine that come from disk."""
 
-    model: PreTrainedModel
+    model: CausalModel
     tokenizer: HFTokenizer
     name: str
     digest: str
     """Identifies weights, dtype and tokenizer."""
 
 
-def load(folder: Path, *, name: str, dtype: torch.dtype | None, device: torch.device) -> LoadedModel:
+def load(
+    folder: Path, *, name: str, dtype: torch.dtype | None, device: torch.device, weights: Weights = "both"
+) -> LoadedModel:
     """Read a model folder. `dtype` `None` is bfloat16 where the device computes in it, else float32.
+
+    `weights` says what is kept of weights that the folder has in 4 bits too, see `TorchEngine`.
 
     Raises EngineError for a model that the engine cannot serve.
     """
@@ -37,12 +40,12 @@ def load(folder: Path, *, name: str, dtype: torch.dtype | None, device: torch.de
         raise EngineError(f"{folder} holds no config.json and so is no model folder")
     chosen = dtype or default_dtype(device)
     model = load_model(folder, dtype=chosen, device=device)
-    pack_linears(model)
+    kept = make_products(model, folder, weights)
     return LoadedModel(
         model=model,
         tokenizer=HFTokenizer(folder),
         name=name,
-        digest=digest_of(folder, chosen),
+        digest=digest_of(folder, chosen if kept == "wide" else f"{chosen} {kept}"),
     )
 
 

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from agentform.runtime.cache.policy import SnapshotPolicy, TierPlan
 from agentform.runtime.cache.runs import Runs
-from agentform.runtime.torch.adapter import forward, prepare, probe_layers
+from agentform.runtime.torch.adapter import CausalModel, forward, prepare, probe_layers
 from agentform.runtime.torch.budget import plan_memory
 from agentform.runtime.torch.decay_codec import make_codec
 from agentform.runtime.torch.kv_pool import KVPool
@@ -27,7 +26,7 @@ class ModelRunner:
 
     def __init__(
         self,
-        model: PreTrainedModel,
+        model: CausalModel,
         *,
         kv_budget_bytes: int,
         num_slots: int = 8,

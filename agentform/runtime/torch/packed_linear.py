@@ -23,6 +23,13 @@ class PackedLinear(nn.Module):
         self._packed = _pack(linear.weight.detach())
         self._bias = None if linear.bias is None else linear.bias.detach()
 
+    @staticmethod
+    def fits(module: nn.Module) -> bool:
+        """Whether this is a plain bfloat16 `nn.Linear` on the CPU."""
+        if type(module) is not nn.Linear:
+            return False
+        return module.weight.dtype == torch.bfloat16 and module.weight.device.type == "cpu"
+
     @property
     def weight(self) -> Tensor:
         """For its dtype and device, which some models ask; its elements are in no order to compute with."""
@@ -40,7 +47,12 @@ def pack_linears(model: nn.Module) -> int:
     """
     if not can_pack():
         return 0
-    found = [(parent, name) for parent in model.modules() for name, child in parent.named_children() if _fits(child)]
+    found = [
+        (parent, name)
+        for parent in model.modules()
+        for name, child in parent.named_children()
+        if PackedLinear.fits(child)
+    ]
     for parent, name in found:
         setattr(parent, name, PackedLinear(getattr(parent, name)))
     return len(found)
@@ -56,10 +68,6 @@ def can_pack() -> bool:
     except (AttributeError, NotImplementedError, RuntimeError):
         return False
     return torch.allclose(packed.float(), (inputs.float() @ weight.float().T), rtol=0.02, atol=0.02)
-
-
-def _fits(module: nn.Module) -> bool:
-    return type(module) is nn.Linear and module.weight.dtype == torch.bfloat16 and module.weight.device.type == "cpu"
 
 
 def _pack(weight: Tensor) -> Tensor:

@@ -69,6 +69,7 @@ class Serving:
         keep_live = options.keep_live_states
         self.device = runner.device
         self.plan = runner.plan
+        self.is_recurrent = runner.is_recurrent
         self.max_tree_tokens = branches if runner.is_recurrent else options.max_batch_tokens
         self._budget_bytes = budget
         self._cache = PrefixCache(

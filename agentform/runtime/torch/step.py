@@ -62,11 +62,12 @@ class Step:
             self._pool.write(layer, key[0], value[0], self._slots)
         elif len(self._fresh):
             self._pool.write(layer, key[0, :, self._fresh], value[0, :, self._fresh], self._slots)
-        out = query.new_empty(1, self.num_tokens, query.shape[1], value.shape[-1])
+        parts: list[Tensor] = []
         for span in self._spans:
             keys, values = self._pool.read(layer, span.runs)
-            attend(query[0, :, span.start : span.stop], keys, values, span, scale, out[0, span.start : span.stop])
-        return out
+            part = query[0] if len(self._spans) == 1 else query[0, :, span.start : span.stop]
+            parts.append(attend(part, keys, values, span, scale))
+        return (parts[0] if len(parts) == 1 else torch.cat(parts)).unsqueeze(0)
 
     def recur(self, layer: int, compute: Layer, hidden: Tensor) -> Tensor:
         """Run a recurrent layer, `[1, tokens, dim]` to the same shape; moves the segments' states on."""

@@ -6,15 +6,16 @@ Works on tokenizer.json through the `tokenizers` library; transformers is used f
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentform.errors import InvalidRequest, WeightsCorrupt
 from agentform.runtime.torch.chat_template import ChatTemplate, read_json
-from agentform.runtime.torch.control_text import ControlText, Marked, plain
+from agentform.runtime.torch.control_text import ControlText, plain
 from agentform.runtime.torch.dependencies import torch_extra
+from agentform.runtime.torch.encodings import Encodings
 from agentform.runtime.torch.template_probe import renders_tools, turn_end
 from agentform.runtime.torch.token_bytes import token_bytes_table
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from tokenizers import AddedToken, Tokenizer
 
 __all__ = ["HFTokenizer"]
+
+_PROBES = (("x", "x"), (" x", "\n x"), ("", "\nx y\n"))
+"""What stands before a control token and after it."""
 
 
 class HFTokenizer:
@@ -48,7 +52,8 @@ class HFTokenizer:
         self._tokenizer.add_special_tokens(structural)
         self._control_text = ControlText(special=special, structural=[token.content for token in structural])
         self._control_tokens = {t.content: (i, t) for i, t in added.items() if t.special or t in structural}
-        self._mode = threading.Lock()
+        self._mode = threading.Lock()  # guards what the library is told to take for control, and what is known
+        self._known = Encodings()
         # Read now: whoever asks for `eos_ids` first may be on an event loop.
         self._configured_eos = [_configured_eos(folder / name) for name in ("generation_config.json", "config.json")]
 
@@ -89,11 +94,16 @@ class HFTokenizer:
         Raises: InvalidRequest when `text` is not valid Unicode.
         """
         with self._mode:
+            known = self._known.get(text, control=control)
+            if known is not None:
+                return known
             self._tokenizer.encode_special_tokens = not control
             try:
-                return tuple(self._tokenizer.encode(text, add_special_tokens=False).ids)
+                ids = tuple(self._tokenizer.encode(text, add_special_tokens=False).ids)
             except (TypeError, UnicodeEncodeError) as error:
                 raise InvalidRequest(f"text that cannot be encoded as UTF-8: {text[:40]!a}") from error
+            self._known.put(text, ids, control=control)
+            return ids
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of `ids`, special tokens spelt out; incomplete UTF-8 becomes U+FFFD."""
@@ -113,11 +123,12 @@ class HFTokenizer:
         Raises: InvalidRequest when the template refuses the messages.
         """
         marked = self._control_text.mark(messages, tools)
-        if marked is None:
-            text = self.render_text(messages, tools=tools, generation_prompt=generation_prompt)
-            return self.encode(text, control=True)
-        text = self._template.render(marked.messages, marked.tools, generation_prompt=generation_prompt)
-        return self._encode_marked(text, marked)
+        if marked is not None:
+            text = self._template.render(marked.messages, marked.tools, generation_prompt=generation_prompt)
+            return self._encode_apart(text, marked.restore)
+        text = self.render_text(messages, tools=tools, generation_prompt=generation_prompt)
+        # What stands between control tokens was encoded when the conversation was shorter.
+        return self._encode_apart(text) if self._encodes_apart else self.encode(text, control=True)
 
     def render_text(
         self,
@@ -136,7 +147,18 @@ class HFTokenizer:
     def _token_bytes(self) -> tuple[bytes, ...]:
         return token_bytes_table(self._tokenizer, size=self.vocabulary_size)
 
-    def _encode_marked(self, text: str, marked: Marked) -> tuple[int, ...]:
+    @cached_property
+    def _encodes_apart(self) -> bool:
+        """Whether the library encodes what stands between control tokens as if each piece stood alone.
+
+        It does not where the first word of a text, and of that only, gets a mark of its own.
+        """
+        if any(token.single_word for _, token in self._control_tokens.values()):
+            return False
+        probes = [f"{a}{mark}{b}{mark}" for mark in self._control_tokens for a, b in _PROBES]
+        return all(self._encode_apart(text) == self.encode(text, control=True) for text in probes)
+
+    def _encode_apart(self, text: str, restore: Callable[[str], str] = str) -> tuple[int, ...]:
         """Pieces alternate: text, then a control token that the template wrote, then text."""
         pieces = list(self._control_text.split(text))
         control = [self._control_tokens[piece] for piece in pieces[1::2]]
@@ -144,7 +166,8 @@ class HFTokenizer:
         for position, run in enumerate(pieces[::2]):
             before = control[position - 1][1] if position else None
             after = control[position][1] if position < len(control) else None
-            ids += self.encode(_strip(marked.restore(run), before, after))
+            if run:
+                ids += self.encode(_strip(restore(run), before, after))
             if position < len(control):
                 ids.append(control[position][0])
         return tuple(ids)

@@ -60,9 +60,10 @@ def is_ready(entry: CatalogueEntry, *, home: Path | None = None) -> bool:
 def ensure_weights(entry: CatalogueEntry, *, home: Path | None = None, progress: bool = True) -> Path:
     """The converted folder of `entry`, fetched and converted first if it is not there.
 
-    It holds model.safetensors (bfloat16), config.json, generation_config.json, tokenizer.json,
-    tokenizer_config.json (with the chat template), the GGUF itself and manifest.json. Several processes may
-    call this at once: one does the work. With `progress`, a progress bar is drawn on standard error.
+    It holds model.safetensors (bfloat16), four_bit.safetensors where the GGUF has such weights, config.json,
+    generation_config.json, tokenizer.json, tokenizer_config.json (with the chat template), the GGUF itself and
+    manifest.json. Several processes may call this at once: one does the work. With `progress`, a progress bar is drawn
+    on standard error.
 
     Raises: WeightsUnavailable, WeightsCorrupt, MissingDependency.
     """
