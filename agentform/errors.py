@@ -20,6 +20,7 @@
     │   ├── MissingDependency
     │   ├── ContextOverflow
     │   ├── CacheBudgetExceeded
+    │   ├── WrongSnapshotSlot
     │   ├── DeadlineExceeded
     │   ├── InvalidRequest
     │   ├── HorizonsUnknown
@@ -85,6 +86,7 @@ __all__ = [
     "Violation",
     "WeightsCorrupt",
     "WeightsUnavailable",
+    "WrongSnapshotSlot",
 ]
 
 
@@ -199,6 +201,10 @@ class ContextOverflow(EngineError):
 
 class CacheBudgetExceeded(EngineError):
     """Raised when a request needs more cache memory than the budget holds, even with all else evicted."""
+
+
+class WrongSnapshotSlot(EngineError):
+    """Raised when a recurrent state was about to be read from a slot that does not hold what was looked for."""
 
 
 class DeadlineExceeded(EngineError):

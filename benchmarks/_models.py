@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import Any
 from agentform import load_engine
 from agentform.runtime.torch.weights import resolve_model
 
-__all__ = ["MODELS", "engine_of"]
+__all__ = ["MODELS", "engine_of", "write_hybrid"]
 
 MODELS = {
     "smollm2-135m": "SmolLM2-135M-Instruct, attention only, bfloat16",
@@ -27,7 +28,7 @@ def engine_of(name: str, **options: Any) -> Generator[Any]:
     """An engine of one of `MODELS`, closed at the end; `options` are `TorchEngine`'s."""
     with TemporaryDirectory() as folder:
         if name == "hybrid":
-            _write_hybrid(Path(folder))
+            write_hybrid(Path(folder))
         engine: Any = load_engine(folder if name == "hybrid" else name, **options)
         try:
             yield engine
@@ -35,21 +36,27 @@ def engine_of(name: str, **options: Any) -> Generator[Any]:
             engine.close()
 
 
-def _write_hybrid(folder: Path) -> None:
-    """Random weights with the horizons of trained ones, beside the demo model's tokenizer."""
+def write_hybrid(folder: Path, **changes: Any) -> None:
+    """Random weights with the horizons of trained ones, beside the demo model's tokenizer; `changes` of the config."""
     from benchmarks.small_hybrids import build
 
     demo = resolve_model("smollm2-135m")
     for file in ("tokenizer.json", "tokenizer_config.json", "generation_config.json"):
         shutil.copy(demo / file, folder / file)
-    model = build(
-        seed=0,
-        vocab_size=49_152,
-        hidden_size=256,
-        intermediate_size=768,
-        num_hidden_layers=_LAYERS,
-        head_dim=64,
-        max_position_embeddings=_CONTEXT_TOKENS,
-        bos_token_id=1,
-    )
-    model.bfloat16().save_pretrained(folder)
+    sizes: dict[str, Any] = {
+        "vocab_size": 49_152,
+        "hidden_size": 256,
+        "intermediate_size": 768,
+        "num_hidden_layers": _LAYERS,
+        "head_dim": 64,
+        "max_position_embeddings": _CONTEXT_TOKENS,
+        "bos_token_id": 1,
+    }
+    build(seed=0, **sizes | changes).bfloat16().save_pretrained(folder)
+    _say_interval(folder / "config.json")
+
+
+def _say_interval(path: Path) -> None:
+    """transformers writes the kind of every layer; SGLang reads how often attention comes, here and by default 4."""
+    config = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(config | {"full_attention_interval": 4}), encoding="utf-8")

@@ -33,7 +33,7 @@ def build(
 ) -> PreTrainedModel:
     """A model in float32. `sizes` are `Qwen3_5TextConfig`'s; `initialise` overwrites parameters, one by one."""
     torch.manual_seed(seed)
-    fixed = {
+    fixed: dict[str, Any] = {
         "num_attention_heads": 4,
         "num_key_value_heads": 2,
         "linear_num_key_heads": 4,
@@ -44,7 +44,7 @@ def build(
         "tie_word_embeddings": True,
         "eos_token_id": 2,
     }
-    config = Qwen3_5TextConfig(**fixed, **sizes)
+    config = Qwen3_5TextConfig(**fixed | sizes)
     config._attn_implementation = "sdpa"
     model = Qwen3_5ForCausalLM(config)
     with torch.no_grad():

@@ -1,7 +1,7 @@
 """Small random models that SGLang and transformers both read: an attention-only one and two hybrids.
 
-Sizes are what SGLang asks for (a vocabulary of whole tiles, head dimensions of 32); heads of the hybrids have the
-horizons of trained models.
+Sizes are what SGLang asks for (head dimensions of 32, experts of 64); heads of the hybrids have the horizons of trained
+models.
 """
 
 from __future__ import annotations
@@ -15,12 +15,10 @@ from transformers import PreTrainedModel
 from tests.support.tiny_hybrids import write_hybrid_folder
 from tests.support.tiny_model import write_tiny_model
 
-__all__ = ["MODELS", "VOCABULARY", "write_model"]
+__all__ = ["MODELS", "write_model"]
 
 MODELS = ("llama", "qwen3_5", "qwen3_next")
-VOCABULARY = 320
 _COMMON: dict[str, object] = {
-    "vocab_size": VOCABULARY,
     "hidden_size": 128,
     "intermediate_size": 256,
     "num_attention_heads": 4,

@@ -12,7 +12,7 @@ from typing import Any, cast
 import anyio
 import anyio.to_thread
 
-from agentform.errors import CacheBudgetExceeded, ContextOverflow, DeadlineExceeded, InvalidRequest
+from agentform.errors import CacheBudgetExceeded, ContextOverflow, DeadlineExceeded, EngineError, InvalidRequest
 from agentform.grammar.compile import CompiledGrammar
 from agentform.runtime.cache.statistics import CacheStatistics
 from agentform.runtime.engine import Chunk, GenerateRequest, ModelInfo, ScoreRequest, ScoreResult, Tokenizer
@@ -22,6 +22,7 @@ from agentform.runtime.request_checks import check_generate, check_score
 from agentform.runtime.scoring_file import read_scoring
 from agentform.runtime.sglang.completion import Completion
 from agentform.runtime.sglang.counts import Counts
+from agentform.runtime.sglang.engine_snapshots import EngineSnapshots, Snapshots
 from agentform.runtime.sglang.grammars import llguidance_params, xgrammar_params
 from agentform.runtime.sglang.process import Pending, SGLangProcess
 from agentform.runtime.sglang.replies import ScoreReading
@@ -43,12 +44,16 @@ class SGLangEngine:
     ends exactly where the embedded engine would end it.
     """
 
-    def __init__(self, model: Path | str, *, name: str | None = None, **server_args: Any) -> None:
+    def __init__(
+        self, model: Path | str, *, name: str | None = None, snapshots: Snapshots | None = None, **server_args: Any
+    ) -> None:
         """Start SGLang on a model folder and wait until it serves, which takes from 20 seconds on.
 
-        `name` is what `info` shows, by default the folder's. `server_args` are those of SGLang's own `ServerArgs`.
-        Its defaults hold but for `grammar_backend`, which is llguidance since it alone reads every grammar that
-        agentform makes; without a GPU also for what SGLang needs to run on a CPU.
+        `name` is what `info` shows, by default the folder's. `snapshots` says how the states of a hybrid model are kept
+        (a policy or its name, or `SnapshotSettings`), by default SGLang's own way: see docs/sglang_snapshots.md.
+        `server_args` are those of SGLang's own `ServerArgs`. Its defaults hold but for `grammar_backend`, which is
+        llguidance since it alone reads every grammar that agentform makes; without a GPU also for what SGLang needs to
+        run on a CPU.
         Raises MissingDependency, InvalidRequest for arguments that agentform sets, or EngineError.
         """
         check_version()
@@ -56,8 +61,10 @@ class SGLangEngine:
             raise InvalidRequest(f"agentform sets SGLang's {', '.join(refused)} itself")
         folder = Path(model)
         self._tokenizer = tokenizer = HFTokenizer(folder)
-        self._process = SGLangProcess({**server_args, "model_path": str(folder)})
+        self._snapshots = EngineSnapshots(snapshots)
+        self._process = SGLangProcess({**server_args, "model_path": str(folder)}, self._snapshots.environment)
         self._finalizer = weakref.finalize(self, self._process.close)
+        self._check_snapshots()
         facts = self._process.facts
         self._info = _info(name or folder.name, folder, facts)
         self._prompt_limit: int = facts["prompt_limit_tokens"]
@@ -125,7 +132,7 @@ class SGLangEngine:
 
     def statistics(self) -> CacheStatistics:
         """What the replies said, added up; what SGLang keeps to itself is 0 or empty."""
-        return self._counts.statistics()
+        return self._snapshots.added_to(self._counts.statistics())
 
     @property
     def process_ids(self) -> tuple[int, ...]:
@@ -151,6 +158,13 @@ class SGLangEngine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+    def _check_snapshots(self) -> None:
+        try:
+            self._snapshots.check_started()
+        except EngineError:
+            self.close()
+            raise
 
     def _body(self, request: GenerateRequest, grammar: CompiledGrammar | None) -> Body:
         """Raises ContextOverflow, CacheBudgetExceeded, GrammarError."""

@@ -45,15 +45,18 @@ class SGLangProcess:
     What SGLang prints goes to the logger `agentform.sglang`, and the end of it into the error when SGLang dies.
     """
 
-    def __init__(self, arguments: Mapping[str, Any]) -> None:
-        """Start SGLang with these server arguments and wait until it serves. Raises EngineError."""
+    def __init__(self, arguments: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+        """Start SGLang with these server arguments and wait until it serves. Raises EngineError.
+
+        `environment` is added to that of this process.
+        """
         self._numbers = itertools.count(1)
         self._pending: dict[int, Mailbox[Any]] = {}
         self._lock = threading.Lock()  # guards `_pending` and `_closed`
         self._closed: EngineClosed | None = None
         self._outgoing: SimpleQueue[bytes | None] = SimpleQueue()
         self._lines: deque[str] = deque(maxlen=_REMEMBERED_LINES)
-        self._process, self._link = _spawn()
+        self._process, self._link = _spawn(environment)
         self._printing = self._thread(self._read_output)
         self._writing = self._thread(self._write)
         self._send(arguments)
@@ -180,7 +183,7 @@ class SGLangProcess:
         return f"; it said last:\n{said}" if said else ""
 
 
-def _spawn() -> tuple[subprocess.Popen[str], Connection]:
+def _spawn(environment: Mapping[str, str]) -> tuple[subprocess.Popen[str], Connection]:
     """A session of its own: signals of the terminal do not reach it, and its process group is SGLang's alone."""
     here, there = Pipe()
     with there:
@@ -192,7 +195,7 @@ def _spawn() -> tuple[subprocess.Popen[str], Connection]:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "PYTHONPATH": path},
+            env={**os.environ, **environment, "PYTHONPATH": path},
             encoding="utf-8",
             errors="replace",
             start_new_session=True,

@@ -18,7 +18,7 @@ from agentform.runtime.torch.adapter import Layers
 from agentform.runtime.torch.kv_pool import bytes_per_position
 from agentform.runtime.torch.snapshot_codec import SnapshotCodec
 
-__all__ = ["MemoryPlan", "default_budget_bytes", "plan_memory"]
+__all__ = ["MemoryPlan", "default_budget_bytes", "free_bytes", "plan_memory"]
 
 _DEFAULT_BYTES = 1 << 30
 _SHARE_OF_FREE = 4
@@ -90,11 +90,12 @@ def _too_small(budget: int, slots: int, slot: int, scratch: int, each: int, snap
 
 def default_budget_bytes(device: torch.device) -> int:
     """1 GiB, or a quarter of the memory that is free if that is less."""
-    free = _free_bytes(device)
+    free = free_bytes(device)
     return _DEFAULT_BYTES if free is None else min(_DEFAULT_BYTES, free // _SHARE_OF_FREE)
 
 
-def _free_bytes(device: torch.device) -> int | None:
+def free_bytes(device: torch.device) -> int | None:
+    """Memory that is free on a device; `None` where the system does not tell."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     try:

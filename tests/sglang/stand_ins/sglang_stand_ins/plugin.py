@@ -1,7 +1,8 @@
 """Entry point of the group `sglang.srt.plugins`: SGLang calls `register` in each of its processes.
 
 Inert where there is a GPU. `SGLANG_STAND_INS_EXTRA_BUFFER=1` allows the radix strategy `extra_buffer`, which SGLang
-keeps to GPUs.
+keeps to GPUs. `SGLANG_STAND_INS_WRONG_SLOT=load` or `store` makes the scheduler use the slot beside the right one for
+snapshots, which agentform's pool has to notice.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ import torch
 
 from sglang_stand_ins import convolution, elementwise, gated_delta
 
-__all__ = ["EXTRA_BUFFER", "REPLACED", "register"]
+__all__ = ["EXTRA_BUFFER", "REPLACED", "WRONG_SLOT", "register"]
 
 EXTRA_BUFFER = "SGLANG_STAND_INS_EXTRA_BUFFER"
-_SUPPORTS_EXTRA_BUFFER = "sglang.srt.arg_groups.mamba_hook._platform_supports_mamba_cache_extra_buffer"
+WRONG_SLOT = "SGLANG_STAND_INS_WRONG_SLOT"
+_POOL = "agentform.runtime.sglang.snapshot_pool.SnapshotPool."
+_VALIDATE_EXTRA_BUFFER = "sglang.srt.arg_groups.mamba_hook.validate_mamba_extra_buffer"
 _KERNELS = "sglang.kernels.ops."
 REPLACED: dict[str, Callable[..., Any]] = {
     "mamba.causal_conv1d_triton.causal_conv1d_fn": convolution.causal_conv1d_fn,
@@ -51,13 +54,32 @@ def register() -> None:
     for name, function in REPLACED.items():
         HookRegistry.register(_KERNELS + name, function, HookType.REPLACE)
     if os.environ.get(EXTRA_BUFFER) == "1":
-        HookRegistry.register(
-            "sglang.srt.arg_groups.mamba_hook._platform_supports_mamba_cache_extra_buffer",
-            lambda: True,
-            HookType.REPLACE,
-        )
-        # Called without asking whether there is a device to pin for.
-        torch.Tensor.pin_memory = lambda self, *_, **__: self  # type: ignore[method-assign]
+        HookRegistry.register(_VALIDATE_EXTRA_BUFFER, lambda *_, **__: None, HookType.REPLACE)
+        _pin_nothing()
+    wrong = os.environ.get(WRONG_SLOT)
+    if wrong == "load":
+        HookRegistry.register(_POOL + "load_to_active", _load_from_beside, HookType.BEFORE)
+    elif wrong == "store":
+        HookRegistry.register(_POOL + "store_from_active", _store_beside, HookType.BEFORE)
+
+
+def _load_from_beside(pool: Any, live: Any, slots: torch.Tensor, rows: torch.Tensor) -> tuple[Any, Any]:
+    return (pool, live, slots % pool.num_slots + 1, rows), {}
+
+
+def _store_beside(pool: Any, live: Any, rows: torch.Tensor, slots: torch.Tensor) -> tuple[Any, Any]:
+    return (pool, live, rows, slots % pool.num_slots + 1), {}
+
+
+def _pin_nothing() -> None:
+    """The strategy pins memory without asking whether there is a device to pin it for."""
+    make = torch.tensor
+
+    def tensor(*args: Any, pin_memory: bool = False, **more: Any) -> torch.Tensor:
+        return make(*args, **more)
+
+    torch.tensor = tensor
+    torch.Tensor.pin_memory = lambda self, *_, **__: self  # type: ignore[method-assign]
 
 
 def _pretend_vllm() -> None:
