@@ -1,6 +1,7 @@
 # make setup    a virtual environment with everything, and the demo weights
 # make demo     the demonstration
 # make test     linters, types, the documentation site and tests
+# make test-sglang   the tests that need SGLang, in an environment of their own; from a checkout after `make setup`
 # make docs     the documentation site only, into site/
 # make lint     linters and types only
 # make clean    remove the environment and caches; the weights in the user's cache folder stay
@@ -9,9 +10,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-done
+SGLANG_VENV := .venv-sglang
+SGLANG_BIN := $(SGLANG_VENV)/bin
+SGLANG_STAMP := $(SGLANG_VENV)/.setup-done
 
 .DEFAULT_GOAL := demo
-.PHONY: setup demo test docs lint clean
+.PHONY: setup demo test test-sglang docs lint clean
 
 setup: $(STAMP)
 
@@ -35,6 +39,18 @@ test: lint docs
 	$(BIN)/python -m pytest
 	cd integrations/langchain && ../../$(BIN)/python -m pytest
 
+# The embedded engine's own tests run here too: on the oldest transformers that is supported.
+test-sglang: $(SGLANG_STAMP)
+	OMP_NUM_THREADS=1 $(SGLANG_BIN)/python -m pytest -m 'sglang or not model' tests/sglang tests/seam tests/runtime
+
+$(SGLANG_STAMP): pyproject.toml constraints.txt $(wildcard tests/sglang/requirements*.txt) tests/sglang/stand_ins/pyproject.toml
+	$(PYTHON) -m venv $(SGLANG_VENV)
+	-$(SGLANG_BIN)/python -m pip install --quiet --upgrade pip
+	$(SGLANG_BIN)/python -m pip install --quiet -c constraints.txt torch -r tests/sglang/requirements.txt
+	$(SGLANG_BIN)/python -m pip install --quiet --no-deps -r tests/sglang/requirements-bare.txt
+	$(SGLANG_BIN)/python -m pip install --quiet --no-deps tests/sglang/stand_ins -e . -e integrations/langchain
+	@touch $@
+
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
@@ -44,5 +60,5 @@ lint: setup
 	$(BIN)/pyright
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis dist site *.egg-info
+	rm -rf $(VENV) $(SGLANG_VENV) .pytest_cache .ruff_cache .hypothesis dist site *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -12,11 +12,14 @@ from agentform.runtime.torch.dependencies import torch_extra
 
 __all__ = ["load_engine"]
 
+_SGLANG = "sglang:"
+
 
 def load_engine(name: str, **options: Any) -> Engine:
     """An engine for a catalogue name such as "smollm2-135m", a model folder, a Hugging Face hub id or a server's URL.
 
     `options` are TorchEngine's keyword arguments, such as `cache_dir`, or `snapshots="balanced"` for hybrid models.
+    "sglang:" before the name loads it into SGLang; `options` are then SGLang's server arguments.
     For a URL (``http://host:30000``, ``https://…``) they are SGLangServer's; after a ``#`` the URL may name the
     tokenizer, and AGENTFORM_ENGINE_KEY may hold the `api_key`.
     Raises what SGLangServer does, or ModelNotFound, WeightsUnavailable, WeightsCorrupt, MissingDependency,
@@ -24,8 +27,8 @@ def load_engine(name: str, **options: Any) -> Engine:
     """
     if name.startswith(("http://", "https://")):
         return _server(name, options)
-    if name.startswith("sglang:"):
-        raise MissingDependency(f"{name!r}: the SGLang engine is not available in this version of agentform")
+    if name.startswith(_SGLANG):
+        return _sglang_engine(name.removeprefix(_SGLANG), options)
     with torch_extra():
         from agentform.runtime.torch.engine import TorchEngine
         from agentform.runtime.torch.weights import resolve_model
@@ -46,3 +49,14 @@ def _server(name: str, options: dict[str, Any]) -> Engine:
     url, _, tokenizer = name.partition("#")
     given = {"tokenizer": tokenizer or None, "api_key": os.environ.get("AGENTFORM_ENGINE_KEY") or None}
     return SGLangServer(url, **{**given, **options})
+
+
+def _sglang_engine(name: str, options: dict[str, Any]) -> Engine:
+    from agentform.runtime.sglang.versions import check_version
+
+    check_version()  # before a model is fetched in vain
+    with torch_extra():
+        from agentform.runtime.sglang.engine import SGLangEngine
+        from agentform.runtime.torch.weights import resolve_model
+
+        return SGLangEngine(resolve_model(name), name=name, **options)

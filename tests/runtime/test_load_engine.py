@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from contextlib import closing
+from importlib.metadata import PackageNotFoundError
 
 import anyio
 import pytest
@@ -12,11 +13,13 @@ from transformers import AutoModelForCausalLM
 
 from agentform.errors import EngineError, MissingDependency, ModelNotFound
 from agentform.runtime.load import load_engine
+from agentform.runtime.model_digest import digest_of
+from agentform.runtime.sglang import versions
 from agentform.runtime.torch.adapter import Layers, load_model, probe_layers
 from agentform.runtime.torch.budget import default_budget_bytes
 from agentform.runtime.torch.engine import TorchEngine
 from agentform.runtime.torch.kv_pool import LayerShape
-from agentform.runtime.torch.loaded_model import LoadedModel, digest_of
+from agentform.runtime.torch.loaded_model import LoadedModel
 from agentform.runtime.torch.tokenizer import HFTokenizer
 from tests.support.engines import complete
 from tests.support.tiny_model import greedy
@@ -47,8 +50,15 @@ def test_an_unknown_name_is_not_found():
         load_engine("no-such-model")
 
 
-def test_sglang_is_refused_by_name():
-    with pytest.raises(MissingDependency, match="SGLang"):
+def test_sglang_that_is_missing_or_another_version_is_refused_by_name(monkeypatch):
+    def missing(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(versions, "version", missing)
+    with pytest.raises(MissingDependency, match=r"agentform\[sglang\]"):
+        load_engine("sglang:Qwen/Qwen3-0.6B")
+    monkeypatch.setattr(versions, "version", lambda name: "0.4.1")
+    with pytest.raises(EngineError, match=r"sglang 0\.4\.1 .* supports 0\.5\.21"):
         load_engine("sglang:Qwen/Qwen3-0.6B")
 
 

@@ -116,13 +116,16 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
 """By name: config class, model class, and what the config says beside the common facts."""
 
 
-def write_tiny_hybrid(folder: Path, family: str, *, seed: int = 0) -> PreTrainedModel:
-    """Write weights, config and tokenizer; returns the model with transformers' own forward, float32."""
+def write_tiny_hybrid(folder: Path, family: str, *, seed: int = 0, **changes: object) -> PreTrainedModel:
+    """Write weights, config and tokenizer; returns the model with transformers' own forward, float32.
+
+    `changes` are to the config.
+    """
     config_name, model_name, facts = FAMILIES[family]
     make_config: Callable[..., Any] = getattr(transformers, config_name)
     make_model: Callable[..., PreTrainedModel] = getattr(transformers, model_name)
     torch.manual_seed(seed)
-    config = make_config(**(_COMMON | facts))
+    config = make_config(**(_COMMON | facts | changes))
     config._attn_implementation = "eager"
     model = make_model(config).eval()
     _slow_down(model)

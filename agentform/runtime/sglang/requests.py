@@ -12,8 +12,10 @@ __all__ = [
     "MOST_BRANCHES",
     "Body",
     "Question",
+    "ScorePlan",
     "generate_body",
     "in_batches",
+    "plan_score",
     "questions_of",
     "score_body",
     "warm_body",
@@ -76,6 +78,26 @@ def questions_of(request: ScoreRequest) -> tuple[Question, ...]:
     for branch in request.branches:
         wanted.setdefault(branch.path, {}).update(dict.fromkeys(branch.candidates))
     return tuple(Question(path=path, candidates=tuple(ids)) for path, ids in wanted.items())
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScorePlan:
+    """How a score is asked: read the prompt first, if `warm`, then the batches one after the other."""
+
+    warm: bool
+    batches: tuple[Sequence[Question], ...]
+
+
+def plan_score(request: ScoreRequest, most: int = MOST_BRANCHES) -> ScorePlan:
+    """The prompt is read once: by the question at its own end where there is one, else before the batches.
+
+    A single question needs neither.
+    """
+    questions = questions_of(request)
+    at_end = [question for question in questions if not question.path]
+    others = [question for question in questions if question.path]
+    batches = [batch for batch in (at_end, *in_batches(others, most)) if batch]
+    return ScorePlan(warm=not at_end and len(others) != 1, batches=tuple(batches))
 
 
 def in_batches(questions: Sequence[Question], most: int = MOST_BRANCHES) -> list[Sequence[Question]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,13 +9,12 @@ import torch
 from transformers import PreTrainedModel
 
 from agentform.errors import EngineError
+from agentform.runtime.model_digest import digest_of
 from agentform.runtime.torch.adapter import load_model
 from agentform.runtime.torch.packed_linear import pack_linears
 from agentform.runtime.torch.tokenizer import HFTokenizer
 
-__all__ = ["LoadedModel", "default_dtype", "digest_of", "load"]
-
-_WEIGHTS = ("*.safetensors", "*.gguf", "*.bin", "*.json", "*.jinja", "*.model")
+__all__ = ["LoadedModel", "default_dtype", "load"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,15 +53,3 @@ def default_dtype(device: torch.device) -> torch.dtype:
     probes = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
     fast = device.type == "cpu" and any(getattr(torch.cpu, probe, lambda: False)() for probe in probes)
     return torch.bfloat16 if fast else torch.float32
-
-
-def digest_of(folder: Path, dtype: torch.dtype) -> str:
-    """Hex digest of the folder's manifest, or of file names, sizes and times, without reading weights."""
-    manifest = folder / "manifest.json"
-    if manifest.is_file():
-        facts = manifest.read_bytes()
-    else:
-        files = sorted({path for pattern in _WEIGHTS for path in folder.glob(pattern)})
-        stats = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
-        facts = json.dumps(stats).encode()
-    return hashlib.sha256(facts + str(dtype).encode()).hexdigest()

@@ -1,0 +1,106 @@
+"""One suite for every engine behind the seam. The embedded engine runs always, SGLang's where SGLang is installed.
+
+A further engine is a fixture `NAME_engine` and its name in `ENGINES`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+
+import anyio
+import pytest
+import torch
+from transformers import PreTrainedModel
+
+from agentform.runtime.engine import Engine
+from agentform.runtime.torch.engine import TorchEngine
+from tests.support.tiny_model import write_tiny_model
+
+ENGINES = ["torch"]
+if find_spec("sglang") is not None:
+    ENGINES += ["sglang"]
+CONTEXT_TOKENS = 512
+SEEN = 3
+_seeds = count()
+
+
+def fresh_prompt(num_tokens: int = 40) -> tuple[int, ...]:
+    """A prompt of which no engine has seen more than the first `SEEN` tokens; none of its tokens ends a turn."""
+    return tuple(random.Random(next(_seeds)).choices(range(3, 260), k=num_tokens))
+
+
+@dataclass(frozen=True)
+class SeamModel:
+    """The model that all engines serve, and transformers' own run of it in the same type."""
+
+    folder: Path
+    reference: PreTrainedModel
+
+
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """An engine, and how to see that no request holds anything of it any more."""
+
+    engine: Engine
+    num_running: Callable[[], Awaitable[int]]
+
+    async def settled(self) -> None:
+        """Wait until every request is gone."""
+        with anyio.fail_after(20):
+            while await self.num_running():  # noqa: ASYNC110 - another process's state
+                await anyio.sleep(0.01)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread():
+    """The tiny model's products are too small to share among threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def seam_model(tmp_path_factory) -> SeamModel:
+    folder = tmp_path_factory.mktemp("seam_model")
+    # With weights as small as trained ones, bfloat16 costs less than what the tests allow.
+    model = write_tiny_model(folder, max_position_embeddings=CONTEXT_TOKENS, initializer_range=0.06)
+    return SeamModel(folder, model.to(torch.bfloat16))
+
+
+@pytest.fixture(scope="session")
+def torch_engine(seam_model):
+    engine = TorchEngine(seam_model.folder, dtype=torch.bfloat16, kv_budget_bytes=1 << 20, num_threads=1)
+
+    async def num_running() -> int:
+        return engine.statistics().live_tokens + engine.worker_is_busy()
+
+    yield Served(engine=engine, num_running=num_running)
+    engine.integrity()
+    engine.close()
+
+
+@pytest.fixture(scope="session")
+def sglang_engine(seam_model):
+    from agentform.runtime.sglang.engine import SGLangEngine
+
+    engine = SGLangEngine(seam_model.folder, max_total_tokens=4096, max_running_requests=8)
+    yield Served(engine=engine, num_running=engine.num_running)
+    engine.close()
+
+
+@pytest.fixture(
+    scope="session", params=[pytest.param(each, marks=[pytest.mark.sglang] * (each != "torch")) for each in ENGINES]
+)
+def served(request) -> Served:
+    return request.getfixturevalue(f"{request.param}_engine")
+
+
+@pytest.fixture(scope="session")
+def engine(served) -> Engine:
+    return served.engine
