@@ -83,20 +83,14 @@ class FakeSGLang:
         self.aborted: list[str] = []
         self.disconnected: list[str] = []
         """Ids of streamed requests that were not read to their end."""
+        alone = [Route("/server_info", self._server_info), Route("/abort_request", self._abort, methods=["POST"])]
         self.app = Starlette(
             routes=[
                 Route("/generate", self._generate, methods=["POST"]),
                 Route("/health", self._health),
                 Route("/get_model_info", self._model_info),
                 Route("/v1/models", self._models),
-                *(
-                    [Route("/workers", self._workers)]
-                    if is_router
-                    else [
-                        Route("/server_info", self._server_info),
-                        Route("/abort_request", self._abort, methods=["POST"]),
-                    ]
-                ),
+                *([Route("/workers", self._workers)] if is_router else alone),
             ]
         )
 

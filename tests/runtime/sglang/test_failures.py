@@ -104,17 +104,21 @@ def test_a_certificate_is_not_tried_again():
     assert "ca_file" in str(failure.error)
 
 
+def aborted(message, status):
+    return {"meta_info": {"finish_reason": {"type": "abort", "message": message, "status_code": status}}}
+
+
 @pytest.mark.parametrize(
     ("event", "kind", "again"),
     [
         ({"error": {"message": "m", "code": 400}}, InvalidRequest, False),
         ({"error": "m"}, EngineError, False),
         (
-            {"meta_info": {"finish_reason": {"type": "abort", "message": "full", "status_code": 503}}},
+            aborted("full", 503),
             EngineUnavailable,
             True,
         ),
-        ({"meta_info": {"finish_reason": {"type": "abort", "message": "m", "status_code": None}}}, EngineError, False),
+        (aborted("m", None), EngineError, False),
     ],
 )
 def test_events_report_errors_too(event, kind, again):

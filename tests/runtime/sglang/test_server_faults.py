@@ -32,9 +32,12 @@ from tests.support.fake_sglang import FakeSGLang, Fault, served
 pytestmark = pytest.mark.anyio
 PROMPT = tuple(range(20, 60))
 SCORE = ScoreRequest(prompt_ids=PROMPT, branches=(Branch(path=(), candidates=(1, 2)),))
+SERVER = pytest.mark.parametrize("fake", ["server"], indirect=True)
+"""Where a router makes no difference."""
 FULL = b'data: {"meta_info": {"finish_reason": {"type": "abort", "status_code": 503, "message": "queue is full"}}}\n\n'
 
 
+@SERVER
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
 async def test_no_room_is_asked_again(connect, fake, engine, status):
     async with connect() as server:
@@ -52,6 +55,7 @@ async def test_a_full_queue_that_shows_in_the_stream_is_asked_again(connect, fak
     assert len(fake.requests_of()) == 3
 
 
+@SERVER
 async def test_after_the_last_try_it_is_unavailable(connect, fake):
     async with connect() as server:
         fake.faults.extend([Fault(status=503)] * 8)
@@ -62,6 +66,7 @@ async def test_after_the_last_try_it_is_unavailable(connect, fake):
             await server.score(SCORE)
 
 
+@SERVER
 async def test_a_long_retry_after_is_not_waited_for(connect, fake):
     async with connect() as server:
         fake.faults.append(Fault(status=503, headers={"retry-after": "3600"}))
@@ -70,6 +75,7 @@ async def test_a_long_retry_after_is_not_waited_for(connect, fake):
     assert len(fake.requests_of()) == 1
 
 
+@SERVER
 @pytest.mark.parametrize(
     ("fault", "kind"),
     [
@@ -92,10 +98,11 @@ async def test_what_will_not_change_is_asked_once(connect, fake, fault, kind):
             assert len(fake.requests_of()) == 1
 
 
-@pytest.mark.parametrize(
-    "event",
-    [b"data: nonsense\n\n", b"data: [1]\n\n", b'data: {"output_ids": [], "meta_info": {"completion_tokens": 4}}\n\n'],
-)
+LACKING = b'data: {"output_ids": [], "meta_info": {"completion_tokens": 4}}\n\n'
+
+
+@SERVER
+@pytest.mark.parametrize("event", [b"data: nonsense\n\n", b"data: [1]\n\n", LACKING])
 async def test_events_that_make_no_sense_are_a_typed_error(connect, fake, event):
     async with connect() as server:
         fake.faults.append(Fault(event=event))
@@ -104,9 +111,10 @@ async def test_events_that_make_no_sense_are_a_typed_error(connect, fake, event)
         assert type(caught.value) in (EngineError, ReplyMalformed)
 
 
-@pytest.mark.parametrize(
-    "body", [b"{}", b"[]", b"[{}, {}, {}]", b'{"meta_info": {"output_token_ids_logprobs": [[[1]]]}}']
-)
+SHORT = b'{"meta_info": {"output_token_ids_logprobs": [[[1]]]}}'
+
+
+@pytest.mark.parametrize("body", [b"{}", b"[]", b"[{}, {}, {}]", SHORT])
 async def test_scores_that_make_no_sense_are_a_typed_error(connect, fake, body):
     async with connect() as server:
         fake.faults.append(Fault(status=200, body=body))
@@ -115,19 +123,25 @@ async def test_scores_that_make_no_sense_are_a_typed_error(connect, fake, body):
         assert type(caught.value) in (EngineError, ReplyMalformed)
 
 
+@SERVER
 @pytest.mark.parametrize("fault", [Fault(after_events=2), Fault(after_events=2, ends=True)])
 async def test_a_stream_that_breaks_off_is_never_asked_again(connect, fake, fault):
     async with connect() as server:
         fake.faults.append(fault)
         got = []
-        with pytest.raises(EngineUnavailable):
+
+        async def read():
             async for chunk in server.generate(GenerateRequest(prompt_ids=PROMPT, max_tokens=30)):
-                got += chunk.token_ids
+                got.extend(chunk.token_ids)
+
+        with pytest.raises(EngineUnavailable):
+            await read()
         assert len(got) == 2
         assert len(fake.requests_of()) == 1
         assert (await complete(server, PROMPT, 5)).last.finish
 
 
+@SERVER
 async def test_a_stream_that_breaks_off_before_anything_came_is_asked_again(connect, fake):
     async with connect() as server:
         fake.faults.append(Fault(after_events=0))
@@ -135,6 +149,7 @@ async def test_a_stream_that_breaks_off_before_anything_came_is_asked_again(conn
     assert len(fake.requests_of()) == 2
 
 
+@SERVER
 async def test_the_deadline_ends_waiting_for_room(connect, fake):
     patient = RetryPolicy(retries=1000, first_wait_s=0.01, longest_wait_s=0.01)
     async with connect(retries=patient) as server:
@@ -145,6 +160,7 @@ async def test_the_deadline_ends_waiting_for_room(connect, fake):
             await server.score(ScoreRequest(prompt_ids=PROMPT, branches=SCORE.branches, deadline_s=0.1))
 
 
+@SERVER
 async def test_the_deadline_ends_waiting_for_a_reply(connect, fake):
     async with connect() as server:
         fake.faults.extend([Fault(hang=True)] * 2)
@@ -153,6 +169,7 @@ async def test_the_deadline_ends_waiting_for_a_reply(connect, fake):
             await server.score(ScoreRequest(prompt_ids=PROMPT, branches=SCORE.branches, deadline_s=0.1))
 
 
+@SERVER
 async def test_silence_is_unavailable_and_not_asked_again(connect, fake):
     async with connect(read_timeout_s=0.2) as server:
         fake.faults.append(Fault(hang=True))
@@ -178,6 +195,7 @@ async def test_a_server_that_comes_back_is_asked_again(fake):
     await server.aclose()
 
 
+@SERVER
 async def test_another_model_after_an_outage_is_not_taken_for_the_same(fake):
     patient = RetryPolicy(retries=2000, first_wait_s=0.01, longest_wait_s=0.01)
     with served(fake) as first:
@@ -240,6 +258,7 @@ def test_addresses_that_are_none(url):
         SGLangServer(url)
 
 
+@SERVER
 def test_another_tokenizer_is_noticed_before_any_token_id_is_sent(fake, listening, other_tokenizer):
     with pytest.raises(ModelMismatch, match="the tokenizer here is not the one of"):
         SGLangServer(listening.url, tokenizer=other_tokenizer)
@@ -264,6 +283,7 @@ def test_a_context_that_the_server_does_not_have(engine, tiny):
         SGLangServer(listening.url, context_tokens=512)
 
 
+@SERVER
 def test_a_tokenizer_that_is_elsewhere_has_to_be_named(fake, listening, tiny):
     fake.folder = tiny.folder / "elsewhere"
     with pytest.raises(ModelNotFound, match="give tokenizer="):
