@@ -98,7 +98,8 @@ class _Server:
             _send(self._link, {"id": number, "reply": len(self._engine.tokenizer_manager.rid_to_state)})
             _send(self._link, {"id": number, "end": True})
             return
-        self._tasks[number] = asyncio.create_task(self._run(number, message["body"]))
+        self._tasks[number] = task = asyncio.create_task(self._run(number, message["body"]))
+        task.add_done_callback(lambda _: self._tasks.pop(number))
 
     async def _run(self, number: int, body: dict[str, Any]) -> None:
         try:
@@ -111,8 +112,6 @@ class _Server:
             status = getattr(error, "status_code", 400 if isinstance(error, ValueError) else None)
             said = str(getattr(error, "detail", error)) or type(error).__name__
             _send(self._link, {"id": number, "error": said, "status": status})
-        finally:
-            del self._tasks[number]
 
     async def _replies(self, number: int, body: dict[str, Any]) -> AsyncGenerator[Any, None]:
         # A prefix of another request's id would abort that one too: the point ends the number.

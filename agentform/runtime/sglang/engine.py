@@ -162,7 +162,7 @@ class SGLangEngine:
             num_around = sum(len(self._tokenizer.encode(text)) for text in (grammar.spec.lead, grammar.spec.follow))
         num_prompt = len(request.prompt_ids)
         room = self._info.context_tokens - num_prompt
-        most = min(request.max_tokens + num_around, room)
+        most = min(request.max_tokens + num_around, room) if request.max_tokens else 0
         self._check_room(num_prompt, most)
         return generate_body(request, eos_ids=self._tokenizer.eos_ids, grammar=params, max_new_tokens=most)
 

@@ -28,7 +28,7 @@ __all__ = ["Pending", "SGLangProcess"]
 _log = logging.getLogger("agentform.sglang")
 _REMEMBERED_LINES = 40
 _SHOWN_CHARACTERS = 1500
-_END_WITHIN_S = 90.0
+_END_WITHIN_S = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,10 +89,12 @@ class SGLangProcess:
         """End SGLang and all its processes; requests under way end with EngineClosed. Twice is harmless."""
         self._shut(EngineClosed("the engine is closed"))
         self._send({"close": True})
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_END_WITHIN_S)
-        self._reap()
-        self._reading.join()
+        if threading.current_thread() is self._reading:
+            return
+        self._reading.join(_END_WITHIN_S)
+        if self._reading.is_alive():
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._reading.join()
 
     def _thread(self, target: Any) -> threading.Thread:
         thread = threading.Thread(target=target, name="agentform-sglang", daemon=True)
@@ -100,7 +102,7 @@ class SGLangProcess:
         return thread
 
     def _send(self, message: Mapping[str, Any]) -> None:
-        self._outgoing.put(json.dumps(message).encode())
+        self._outgoing.put(json.dumps(message, default=str).encode())
 
     def _write(self) -> None:
         """A socket that is full blocks this thread and no event loop."""
@@ -115,12 +117,16 @@ class SGLangProcess:
             return None
 
     def _wait_until_ready(self) -> Mapping[str, Any]:
-        message = self._receive() or {}
-        if "ready" in message:
-            return message["ready"]
-        self._reap()
-        self._link.close()
-        raise EngineError(f"SGLang did not start: {message.get('failed', 'its process ended')}{self._last_words()}")
+        message: Mapping[str, Any] = {}
+        try:
+            message = self._receive() or {}
+        finally:
+            if "ready" not in message:  # after Ctrl-C too: nobody would end what has been started
+                self._reap()
+                self._link.close()
+        if "ready" not in message:
+            raise EngineError(f"SGLang did not start: {message.get('failed', 'its process ended')}{self._last_words()}")
+        return message["ready"]
 
     def _read(self) -> None:
         reason = "its process ended"
@@ -181,7 +187,7 @@ def _spawn() -> tuple[subprocess.Popen[str], Connection]:
         # What can be imported here can be imported there.
         path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
         process = subprocess.Popen(
-            [sys.executable, "-m", "agentform.runtime.sglang.child", str(there.fileno())],
+            [sys.executable, "-P", "-m", "agentform.runtime.sglang.child", str(there.fileno())],
             pass_fds=[there.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

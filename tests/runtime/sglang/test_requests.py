@@ -4,7 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentform.runtime.engine import Branch, GenerateRequest, Sampling, ScoreRequest
-from agentform.runtime.sglang.requests import generate_body, in_batches, questions_of, score_body, warm_body
+from agentform.runtime.sglang.requests import (
+    generate_body,
+    in_batches,
+    plan_score,
+    questions_of,
+    score_body,
+    warm_body,
+)
 
 PATHS = st.lists(st.integers(0, 5), max_size=3).map(tuple)
 BRANCHES = st.lists(st.builds(lambda p, c: Branch(path=p, candidates=tuple(c)), PATHS, st.lists(st.integers(0, 9))))
@@ -52,3 +59,13 @@ def test_batches_hold_every_question_once_and_in_order(branches, most):
     asked = {(question.path, token) for question in questions for token in question.candidates}
     assert asked == {(branch.path, token) for branch in branches for token in branch.candidates}
     assert len({question.path for question in questions}) == len(questions)
+
+
+@given(BRANCHES, st.integers(1, 4))
+def test_a_plan_reads_the_prompt_before_any_batch(branches, most):
+    plan = plan_score(ScoreRequest(prompt_ids=(1,), branches=tuple(branches)), most)
+    asked = [question.path for batch in plan.batches for question in batch]
+    assert sorted(asked) == sorted({branch.path for branch in branches})
+    if len(asked) > 1:
+        assert plan.warm or list(plan.batches[0]) == [question for question in plan.batches[0] if not question.path]
+    assert plan.warm == (() not in asked and len(asked) != 1)
