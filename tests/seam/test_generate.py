@@ -198,7 +198,8 @@ async def test_what_is_told_of_the_model(engine):
     assert after.requests == before.requests + 1
     assert after.lookup_tokens == before.lookup_tokens + 40
     assert after.conversations["somebody"].lookup_tokens >= 40
-    assert after.capacity_tokens > 0
+    # A router does not say what the servers behind it hold.
+    assert after.capacity_tokens > 0 or getattr(engine, "is_router", False)
 
 
 def test_event_loops_one_after_the_other(engine):

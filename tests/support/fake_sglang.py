@@ -140,6 +140,7 @@ class FakeSGLang:
             "grammar_backend": self.grammar_backend,
             "max_queued_requests": self.most_queued,
             "max_req_input_len": self.engine.info.context_tokens,
+            "max_total_num_tokens": self.engine.statistics().capacity_tokens,
             "dtype": "auto",
         }
         return JSONResponse(facts)

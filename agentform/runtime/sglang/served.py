@@ -32,6 +32,8 @@ class Served:
     context_tokens: int | None
     prompt_tokens: int | None
     """Tokens that a prompt may have."""
+    capacity_tokens: int | None
+    """What the pool of one server holds."""
     dtype: str
     grammar_backend: str | None
     most_branches: int
@@ -55,6 +57,7 @@ def ask_served(transport: Transport) -> Served:
         is_router=is_router,
         context_tokens=_context(transport),
         prompt_tokens=server.get("max_req_input_len"),
+        capacity_tokens=server.get("max_total_num_tokens"),
         dtype=f"{server.get('dtype')}/{server.get('quantization')}",
         grammar_backend=server.get("grammar_backend"),
         most_branches=min(MOST_BRANCHES, most_queued) if most_queued else MOST_BRANCHES,

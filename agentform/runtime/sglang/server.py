@@ -16,6 +16,7 @@ import anyio
 import httpx
 
 from agentform.errors import (
+    CacheBudgetExceeded,
     ContextOverflow,
     DeadlineExceeded,
     EngineUnavailable,
@@ -133,7 +134,7 @@ class SGLangServer:
             vocabulary_size=self._info.vocabulary_size,
             eos_ids=lambda: self._tokenizer.eos_ids,
         )
-        self._counts = Counts()
+        self._counts = Counts(capacity_tokens=served.capacity_tokens or 0)
         self._in_flight = InFlight()
         self._transport.after_outage = self._check_model
 
@@ -164,7 +165,6 @@ class SGLangServer:
         self._in_flight.check()
         deadline = _deadline(request.deadline_s)
         check_generate(request, self._info)
-        self._check_room(len(request.prompt_ids))
         grammar = await self._grammars.compiled(request.grammar) if request.grammar is not None else None
         body = self._body(request, grammar)
         completion = Completion(
@@ -236,13 +236,18 @@ class SGLangServer:
     ) -> None:
         await self.aclose()
 
-    def _check_room(self, num_tokens: int) -> None:
-        most = self._served.prompt_tokens
-        if most is not None and num_tokens >= most:
-            raise ContextOverflow(prompt_tokens=num_tokens, context_tokens=most)
+    def _check_room(self, num_prompt: int, num_more: int = 0) -> None:
+        """As far as the server said; behind a router it refuses for itself. Raises as SGLangEngine does."""
+        most, capacity = self._served.prompt_tokens, self._served.capacity_tokens
+        if capacity is not None and num_prompt + num_more > capacity:
+            raise CacheBudgetExceeded(
+                f"the request may need {num_prompt + num_more:,} cached tokens; the server's pool holds {capacity:,}"
+            )
+        if most is not None and num_prompt >= most:
+            raise ContextOverflow(prompt_tokens=num_prompt, context_tokens=most)
 
     def _body(self, request: GenerateRequest, grammar: CompiledGrammar | None) -> Body:
-        """Raises GrammarError."""
+        """Raises ContextOverflow, CacheBudgetExceeded, GrammarError."""
         params: dict[str, str] = {}
         num_around = 0
         if grammar is not None:
@@ -250,6 +255,7 @@ class SGLangServer:
             # What surrounds the value is sampled too, and is not what `max_tokens` bounds.
             num_around = sum(len(self._tokenizer.encode(text)) for text in (grammar.spec.lead, grammar.spec.follow))
         most = min(request.max_tokens + num_around, self._info.context_tokens - len(request.prompt_ids))
+        self._check_room(len(request.prompt_ids), most)
         body = generate_body(request, eos_ids=self._tokenizer.eos_ids, grammar=params, max_new_tokens=most)
         return {**body, "rid": uuid.uuid4().hex}
 
