@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from agentform.agent.testing import Call, Fail, Say, ScriptedEngine
-from agentform.errors import AgentformError, EngineClosed, InvalidInput
+from agentform.errors import AgentformError, EngineClosed, EngineUnavailable, InvalidInput
 from agentform.serve.guards import _is_loopback
 from agentform.serve.settings import ServerSettings, read_api_keys
 from tests.support.servers import running
@@ -252,6 +252,7 @@ class _Endless(Say):
     ("error", "status", "code"),
     [
         (EngineClosed("closed"), 503, "engine_closed"),
+        (EngineUnavailable("down"), 503, "engine_unavailable"),
         (AgentformError("odd"), 500, "server_error"),
         (OSError("my secret is 12345"), 500, "server_error"),
     ],
