@@ -42,6 +42,7 @@ _SAFE_ON_CPU = {
     "disable_cuda_graph": True,
     "disable_overlap_schedule": True,
     "mem_fraction_static": 0.25,
+    "max_total_tokens": 65_536,
 }
 
 
