@@ -26,7 +26,7 @@ _CPU: dict[str, str | int | bool] = {
     "attention_backend": "torch_native",
     "sampling_backend": "pytorch",
     "grammar_backend": "llguidance",
-    "mem_fraction_static": "0.1",
+    "mem_fraction_static": "0.5",
     "log_level": "warning",
     "disable_cuda_graph": True,
     "disable_overlap_schedule": True,

@@ -12,7 +12,7 @@ MODEL=${1:-${AGENTFORM_HOME:-$HOME/.cache/agentform}/models/smollm2-135m}
 PORT=${PORT:-30000}
 POLICY=${POLICY:-cache_aware}
 CPU=(--device cpu --attention-backend torch_native --sampling-backend pytorch --disable-cuda-graph
-     --disable-overlap-schedule --mem-fraction-static 0.1 --max-total-tokens 16384 --sleep-on-idle)
+     --disable-overlap-schedule --mem-fraction-static 0.5 --max-total-tokens 16384 --sleep-on-idle)
 export OMP_NUM_THREADS=1
 
 stop() { trap - EXIT; kill -- $(jobs -p) 2>/dev/null || true; wait; }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import Any, cast
 
 import httpx
@@ -19,7 +20,7 @@ from agentform.errors import (
 from agentform.runtime.sglang.replies import error_of
 from agentform.runtime.sglang.retry_policy import retry_after_s
 
-__all__ = ["Failure", "of_event", "of_exception", "of_status"]
+__all__ = ["Failure", "message_of", "of_event", "of_exception", "of_status", "understood"]
 
 _NO_ROOM = frozenset((429, 502, 503, 504))
 _LOST = (
@@ -109,6 +110,19 @@ def message_of(body: bytes) -> str:
         if isinstance(found, dict) and key in found:
             found = cast("Any", found[key])
     return " ".join(str(found).split())[:2000]
+
+
+@contextmanager
+def understood(where: str) -> Generator[None, None, None]:
+    """What reads a reply as SGLang writes them fails, in here, only over one that SGLang did not write.
+
+    Raises:
+        ReplyMalformed: it failed.
+    """
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise ReplyMalformed(f"{where} sent a reply that is not SGLang's: {error!r}") from error
 
 
 def _is_about_certificates(error: BaseException | None) -> bool:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import uuid
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
@@ -19,39 +18,35 @@ from agentform.errors import (
     CacheBudgetExceeded,
     ContextOverflow,
     DeadlineExceeded,
+    EngineError,
     EngineUnavailable,
     GrammarError,
-    InvalidRequest,
     ModelMismatch,
-    ModelNotFound,
-    ReplyMalformed,
 )
 from agentform.grammar.compile import CompiledGrammar
 from agentform.runtime.cache.statistics import CacheStatistics
 from agentform.runtime.engine import Chunk, GenerateRequest, ModelInfo, ScoreRequest, ScoreResult, Tokenizer
 from agentform.runtime.grammars import Grammars
 from agentform.runtime.request_checks import check_generate, check_score
-from agentform.runtime.scoring_file import read_scoring
 from agentform.runtime.sglang.completion import Completion
 from agentform.runtime.sglang.connection import Connection
 from agentform.runtime.sglang.counts import Counts
+from agentform.runtime.sglang.failures import understood
 from agentform.runtime.sglang.grammars import llguidance_params, xgrammar_params
 from agentform.runtime.sglang.in_flight import InFlight
-from agentform.runtime.sglang.replies import ScoreReading
-from agentform.runtime.sglang.requests import Body, Question, generate_body, plan_score, score_body, warm_body
+from agentform.runtime.sglang.remote_model import remote_info, remote_tokenizer
+from agentform.runtime.sglang.remote_score import RemoteScore
+from agentform.runtime.sglang.requests import Body, generate_body
 from agentform.runtime.sglang.retry_policy import RetryPolicy
-from agentform.runtime.sglang.served import MODEL_INFO, Served, ask_served, check_tokenizer, identity_of, reads_lark
+from agentform.runtime.sglang.served import MODEL_INFO, ask_served, check_tokenizer, identity_of, reads_lark
 from agentform.runtime.sglang.transport import Transport
-from agentform.runtime.torch.chat_template import read_json
 from agentform.runtime.torch.tokenizer import HFTokenizer
-from agentform.runtime.torch.weights import resolve_tokenizer
 
 __all__ = ["SGLangServer"]
 
 ROUTING_KEY = "x-smg-routing-key"
 """The header by which SGLang's router, with the policy `manual`, keeps one conversation at one server."""
 
-_MOST_BATCH_TOKENS = 1 << 18
 _ABORT_S = 2.0
 
 
@@ -125,18 +120,19 @@ class SGLangServer:
         )
         self._transport = Transport(connection)
         self._served = served = ask_served(self._transport)
-        self._tokenizer = _tokenizer(tokenizer, served, self._transport.where)
+        self._tokenizer = remote_tokenizer(tokenizer, served, self._transport.where)
         check_tokenizer(self._transport, self._tokenizer)
         self._reads_lark = reads_lark(self._transport, served)
-        self._info = _info(name, context_tokens, served, self._tokenizer)
+        self._info = remote_info(name, context_tokens, served, self._tokenizer)
         self._grammars = Grammars(
             lambda: self._tokenizer.tokenizer_json,
             vocabulary_size=self._info.vocabulary_size,
             eos_ids=lambda: self._tokenizer.eos_ids,
         )
+        self._scores = RemoteScore(self._transport, served)
         self._counts = Counts(capacity_tokens=served.capacity_tokens or 0)
         self._in_flight = InFlight()
-        self._transport.after_outage = self._check_model
+        self._transport.after_outage = self._check_model_again
 
     def __repr__(self) -> str:
         return f"SGLangServer({self._transport.where!r}, model={self._info.name!r})"
@@ -182,7 +178,7 @@ class SGLangServer:
             async with aclosing(replies):
                 while not completion.done:
                     reply = await self._next_reply(replies, deadline)
-                    with self._understood():
+                    with understood(self._transport.where):
                         chunk = completion.expire() if reply is None else completion.feed(reply)
                         is_running = reply is None or not _is_over(reply)
                     if not is_running:
@@ -202,7 +198,7 @@ class SGLangServer:
         check_score(request, self._info)
         self._check_room(len(request.prompt_ids) + max((len(branch.path) for branch in request.branches), default=0))
         with self._in_flight.scope(_deadline(request.deadline_s)):
-            result = await self._scored(request)
+            result = await self._scores.ask(request, _routing(request.conversation))
             self._counts.add(result.usage, request.conversation)
             return result
         raise DeadlineExceeded(f"the score of {len(request.branches)} branches was not done in {request.deadline_s} s")
@@ -221,7 +217,7 @@ class SGLangServer:
         """
         with self._in_flight.scope():
             await self._transport.probe("/health")
-            await self._check_model()
+            await self._transport.shown(self._check_model_again)
 
     async def aclose(self) -> None:
         """Close the connections; requests in flight end with EngineClosed. Closing twice is harmless."""
@@ -280,83 +276,21 @@ class SGLangServer:
         return None
 
     async def _read_to_end(self, replies: AsyncGenerator[dict[str, Any], None]) -> None:
-        """So that the connection can serve the next request."""
-        with anyio.move_on_after(_ABORT_S):
+        """So that the connection can serve the next request; what fails now no longer matters."""
+        with anyio.move_on_after(_ABORT_S), suppress(EngineError):
             async for _ in replies:
                 pass
 
-    async def _scored(self, request: ScoreRequest) -> ScoreResult:
-        num_prompt, headers = len(request.prompt_ids), _routing(request.conversation)
-        longest = num_prompt + max((len(branch.path) for branch in request.branches), default=0)
-        plan = plan_score(request, max(1, min(self._served.most_branches, _MOST_BATCH_TOKENS // longest)))
-        reading = ScoreReading(request)
-        if plan.warm:
-            reply = await self._transport.ask("/generate", warm_body(request.prompt_ids), headers=headers)
-            with self._understood():
-                reading.warmed(reply)
-        for batch in plan.batches:
-            ask = self._ask_each if self._served.is_router else self._ask_batch
-            replies = await ask(request, batch, headers)
-            with self._understood():
-                reading.answered(batch, replies)
-        return reading.result()
-
-    async def _ask_batch(
-        self, request: ScoreRequest, batch: Sequence[Question], headers: Mapping[str, str]
-    ) -> list[dict[str, Any]]:
-        return await self._transport.ask("/generate", score_body(request.prompt_ids, batch), headers=headers)
-
-    async def _ask_each(
-        self, request: ScoreRequest, batch: Sequence[Question], headers: Mapping[str, str]
-    ) -> list[dict[str, Any]]:
-        """One request per question: a router takes one list of token ids only, and sends a batch wherever its whole
-        text fits best, which need not be where the prompt is cached."""
-        replies: list[dict[str, Any]] = [{} for _ in batch]
-
-        async def ask(at: int) -> None:
-            body = score_body(request.prompt_ids, [batch[at]])
-            single = body | {key: body[key][0] for key in ("input_ids", "token_ids_logprob")}
-            replies[at] = await self._transport.ask("/generate", single, headers=headers)
-
-        await _all_of(ask, len(batch))
-        return replies
-
-    async def _check_model(self) -> None:
-        """Raises ModelMismatch if another model is served than at first."""
+    async def _check_model_again(self) -> None:
+        """Raises ModelMismatch if another model is served than at first, or Failure."""
         model = await self._transport.ask_once("GET", MODEL_INFO)
         if not isinstance(model, dict) or identity_of(cast("dict[str, Any]", model)) != self._served.identity:
             raise ModelMismatch(f"{self._transport.where} no longer serves {self._served.name}; make a new engine")
-
-    @contextmanager
-    def _understood(self) -> Generator[None, None, None]:
-        """What reads a reply as SGLang writes them shows, where it fails, one that it did not write."""
-        try:
-            yield
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            raise ReplyMalformed(f"{self._transport.where} sent a reply that is not SGLang's: {error!r}") from error
 
     def _counted(self, chunk: Chunk, conversation: str | None) -> Chunk:
         if chunk.usage is not None:
             self._counts.add(chunk.usage, conversation)
         return chunk
-
-
-async def _all_of(work: Any, number: int) -> None:
-    """`work(0)` to `work(number - 1)` at once; the first error that is raised is raised here, as it is."""
-    failed: list[Exception] = []
-
-    async def guarded(at: int) -> None:
-        try:
-            await work(at)
-        except Exception as error:
-            failed.append(error)
-            group.cancel_scope.cancel()
-
-    async with anyio.create_task_group() as group:
-        for at in range(number):
-            group.start_soon(guarded, at)
-    if failed:
-        raise failed[0]
 
 
 def _is_over(reply: Mapping[str, Any]) -> bool:
@@ -370,38 +304,3 @@ def _routing(conversation: str | None) -> dict[str, str]:
 
 def _deadline(seconds: float | None) -> float:
     return math.inf if seconds is None else anyio.current_time() + seconds
-
-
-def _tokenizer(given: HFTokenizer | Path | str | None, served: Served, where: str) -> HFTokenizer:
-    if isinstance(given, HFTokenizer):
-        return given
-    name = str(given) if given is not None else served.tokenizer_path or ""
-    try:
-        return HFTokenizer(resolve_tokenizer(name))
-    except ModelNotFound as error:
-        if given is not None:
-            raise
-        raise ModelNotFound(
-            f"{where} has its tokenizer from {name!r}, which is not here: give tokenizer=, a folder, hub id or "
-            "catalogue name"
-        ) from error
-
-
-def _info(name: str | None, context_tokens: int | None, served: Served, tokenizer: HFTokenizer) -> ModelInfo:
-    config = read_json(tokenizer.folder / "config.json")
-    config = config.get("text_config", config)
-    context = context_tokens or served.context_tokens or config.get("max_position_embeddings")
-    if not context:
-        raise InvalidRequest("neither the server nor a config.json says how long the context is; give context_tokens")
-    if served.context_tokens is not None and context > served.context_tokens:
-        raise ModelMismatch(f"the context is {served.context_tokens:,} tokens, not the {context:,} that were given")
-    said = [served.identity, served.dtype, tokenizer.tokenizer_json]
-    digest = f"sglang:{hashlib.sha256(chr(10).join(said).encode()).hexdigest()}"
-    return ModelInfo(
-        name=name or served.name,
-        digest=digest,
-        context_tokens=context,
-        # A token id that a model does not have kills an SGLang server.
-        vocabulary_size=min(tokenizer.vocabulary_size, config.get("vocab_size", tokenizer.vocabulary_size)),
-        scoring=read_scoring(digest),
-    )

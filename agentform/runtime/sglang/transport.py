@@ -70,14 +70,24 @@ class Transport:
         return self._json_of(response)
 
     async def probe(self, path: str) -> None:
-        """One GET of which only the status counts. Raises what it says."""
+        """One GET of which only the status counts."""
+
+        async def once() -> None:
+            try:
+                response = await (await self._client()).get(path)
+            except httpx.HTTPError as error:
+                raise self._failure(error) from error
+            if response.status_code != 200:
+                raise of_status(response.status_code, response.headers, response.content, self.where)
+
+        await self.shown(once)
+
+    async def shown(self, once: Callable[[], Awaitable[T]]) -> T:
+        """One try of something, with the error in place of a Failure."""
         try:
-            response = await (await self._client()).get(path)
-        except httpx.HTTPError as error:
-            raise self._shown(self._failure(error).error) from error
-        if response.status_code != 200:
-            failure = of_status(response.status_code, response.headers, response.content, self.where)
-            raise self._shown(failure.error)
+            return await once()
+        except Failure as failure:
+            raise self._shown(failure.error) from failure
 
     async def events(
         self, path: str, body: Any, *, headers: Mapping[str, str] | None = None
