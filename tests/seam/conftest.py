@@ -114,7 +114,9 @@ def sglang_server(seam_model):
     """SGLang's own server, as a process."""
     from benchmarks._sglang import server
 
-    with server(seam_model.folder, max_total_tokens=4096, max_running_requests=8) as running:
+    with server(
+        seam_model.folder, max_total_tokens=4096, max_running_requests=8, load_snapshot_publish_interval=1
+    ) as running:
         yield running.url
 
 

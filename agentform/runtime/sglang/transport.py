@@ -6,7 +6,7 @@ import json
 import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -164,7 +164,9 @@ class Transport:
         events = EventStream()
         try:
             request = client.build_request("POST", path, content=_encoded(body), headers=headers)
-            async with _pieces(await client.send(request, stream=True)) as (response, pieces):
+            response = await client.send(request, stream=True)
+            pieces = response.aiter_bytes()
+            try:
                 if response.status_code != 200:
                     await response.aread()
                     self._json_of(response)
@@ -172,6 +174,8 @@ class Transport:
                     for data in events.feed(piece):
                         if data != b"[DONE]":
                             yield self._event(data)
+            finally:
+                await _close(response, pieces)
         except httpx.HTTPError as error:
             raise self._failure(error) from error
 
@@ -217,22 +221,17 @@ async def _keep(client: httpx.AsyncClient) -> AsyncGenerator[None, None]:
         await client.aclose()
 
 
-@asynccontextmanager
-async def _pieces(response: httpx.Response) -> AsyncGenerator[tuple[httpx.Response, AsyncIterator[bytes]], None]:
-    """The body as it comes. Whoever leaves early closes the connection.
+async def _close(response: httpx.Response, pieces: AsyncIterator[bytes]) -> None:
+    """Close the connection of a body that may not be read to its end.
 
     Once it is closed, httpx's generators, one inside the other, are run into its end: those that are only dropped are
     left to the garbage collector, of which trio warns.
     """
-    pieces = response.aiter_bytes()
-    try:
-        yield response, pieces
-    finally:
-        with anyio.CancelScope(shield=True):
-            await response.aclose()
-            with suppress(httpx.HTTPError, httpx.StreamError):
-                async for _ in pieces:
-                    pass
+    with anyio.CancelScope(shield=True):
+        await response.aclose()
+        with suppress(httpx.HTTPError, httpx.StreamError):
+            async for _ in pieces:
+                pass
 
 
 def _encoded(body: Any) -> bytes | None:
