@@ -20,7 +20,7 @@ from agentform.errors import InvalidInput
 
 __all__ = ["Running", "free_port", "router", "server", "sglang_python"]
 
-_START_S = 240.0
+_START_S = 600.0
 _CPU: dict[str, str | int | bool] = {
     "device": "cpu",
     "attention_backend": "torch_native",

@@ -39,7 +39,7 @@ def url(tmp_path_factory):
 
 
 def wait_for_workers(url, process):
-    until = time.monotonic() + 300
+    until = time.monotonic() + 600
     while process.poll() is None:
         assert time.monotonic() < until, "the servers did not come up"
         try:
