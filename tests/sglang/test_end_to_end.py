@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import pytest
@@ -46,10 +47,13 @@ async def test_scores_are_those_of_transformers(demo_on_sglang, weights_folder):
     result = await demo_on_sglang.score(ScoreRequest(prompt_ids=prompt, branches=branches))
     for branch, found in zip(branches, result.logprobs, strict=True):
         with torch.no_grad():
-            logits = reference(torch.tensor([prompt + branch.path])).logits[0, -1]
-        expected = logits.float().log_softmax(dim=-1)[list(candidates)].tolist()
-        # Logits of about 20 are an eighth apart in bfloat16, whoever computes them.
-        assert max(abs(a - b) for a, b in zip(found, expected, strict=True)) < 0.02, (found, expected)
+            logits = reference(torch.tensor([prompt + branch.path])).logits[0, -1].float()
+        expected = logits.log_softmax(dim=-1)[list(candidates)]
+        scored = torch.tensor(found)
+        # Both round their logits to bfloat16, which has 8 bits: two neighbours at the size of the largest.
+        step = 2.0 ** (math.floor(math.log2(float(logits.abs().max()))) - 7)
+        assert float((scored - expected).abs().max()) <= step
+        assert float((scored.exp() - expected.exp()).abs().max()) < 0.02
 
 
 async def test_a_form_is_filled(demo_on_sglang):
@@ -70,7 +74,7 @@ async def test_an_agent_calls_its_tool_and_its_second_run_finds_the_first_one_ca
     assert all(call.arguments.keys() == {"room", "on"} for call in first.calls)
     assert {evidence.how for evidence in first.calls[0].evidence} == {"scored"}
     again = await agent.run("Please switch on the light in the office.")
-    assert again.usage.cached_tokens > first.usage.cached_tokens
+    assert again.usage.cached_tokens > 0.9 * again.usage.prompt_tokens
     assert again.usage.computed_tokens < first.usage.computed_tokens
 
 

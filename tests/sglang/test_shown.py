@@ -28,8 +28,7 @@ def test_the_example_reports_cached_tokens(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["agent_on_sglang.py"])
     runpy.run_path(str(ROOT / "examples" / "agent_on_sglang.py"), run_name="__main__")
     out = capsys.readouterr().out
-    assert "set_light {'room':" in out
-    assert "prompt tokens were in SGLang's cache" in out
+    assert out.count("prompt tokens were in SGLang's cache") == 2
 
 
 def test_the_python_blocks_of_the_page_run():

@@ -41,7 +41,7 @@ _SAFE_ON_CPU = {
     "sampling_backend": "pytorch",
     "disable_cuda_graph": True,
     "disable_overlap_schedule": True,
-    "mem_fraction_static": 0.25,
+    "mem_fraction_static": 0.8,
     "max_total_tokens": 65_536,
 }
 
