@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -18,7 +18,7 @@ import httpx
 
 from agentform.errors import InvalidInput
 
-__all__ = ["Running", "free_port", "router", "server", "sglang_python"]
+__all__ = ["Running", "free_port", "router", "server", "servers", "sglang_python"]
 
 _START_S = 600.0
 _CPU: dict[str, str | int | bool] = {
@@ -74,11 +74,19 @@ def free_port() -> int:
 @contextmanager
 def server(model: Path, *, port: int = 0, **options: str | int | bool) -> Generator[Running, None, None]:
     """One server, ready; `options` are SGLang's, with underscores; True for those without a value."""
-    port = port or free_port()
-    arguments = _arguments(_CPU | options)
-    command = ["-m", "sglang.launch_server", "--model-path", str(model), "--port", str(port), *arguments]
-    with _process(command, f"http://127.0.0.1:{port}", "/health") as running:
+    with _server(model, port, options) as (running, log):
+        _wait_until_ready(running, "/health", 0, log)
         yield running
+
+
+@contextmanager
+def servers(model: Path, number: int, **options: str | int | bool) -> Generator[list[Running], None, None]:
+    """Several, started at once."""
+    with ExitStack() as stack:
+        started = [stack.enter_context(_server(model, 0, options)) for _ in range(number)]
+        for running, log in started:
+            _wait_until_ready(running, "/health", 0, log)
+        yield [running for running, _ in started]
 
 
 @contextmanager
@@ -90,8 +98,17 @@ def router(
     # Each needs a port of its own for its metrics, wanted or not.
     own = {"host": "127.0.0.1", "port": port, "policy": policy, "prometheus_port": free_port(), "log_level": "warn"}
     command = ["-m", "sglang_router.launch_router", *_arguments(own | options), "--worker-urls", *workers]
-    with _process(command, f"http://127.0.0.1:{port}", "/workers", num_workers=len(workers)) as running:
+    with _process(command, f"http://127.0.0.1:{port}") as (running, log):
+        _wait_until_ready(running, "/workers", len(workers), log)
         yield running
+
+
+def _server(
+    model: Path, port: int, options: Mapping[str, str | int | bool]
+) -> AbstractContextManager[tuple[Running, IO[bytes]]]:
+    port = port or free_port()
+    arguments = _arguments({"model_path": str(model), "port": port, **_CPU, **options})
+    return _process(["-m", "sglang.launch_server", *arguments], f"http://127.0.0.1:{port}")
 
 
 def _arguments(options: Mapping[str, str | int | bool]) -> list[str]:
@@ -103,7 +120,7 @@ def _arguments(options: Mapping[str, str | int | bool]) -> list[str]:
 
 
 @contextmanager
-def _process(command: Sequence[str], url: str, path: str, num_workers: int = 0) -> Generator[Running, None, None]:
+def _process(command: Sequence[str], url: str) -> Generator[tuple[Running, IO[bytes]], None, None]:
     environment: Mapping[str, str] = {**os.environ, "OMP_NUM_THREADS": "1"}
     with ExitStack() as stack:
         log = stack.enter_context(tempfile.TemporaryFile())
@@ -117,8 +134,7 @@ def _process(command: Sequence[str], url: str, path: str, num_workers: int = 0) 
         )
         running = Running(url, process)
         stack.callback(running.kill)
-        _wait_until_ready(running, path, num_workers, log)
-        yield running
+        yield running, log
 
 
 def _wait_until_ready(running: Running, path: str, num_workers: int, log: IO[bytes]) -> None:

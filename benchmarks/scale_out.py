@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +18,7 @@ from agentform import Agent, Conversation, Limits, Scoring, load_engine
 from agentform.errors import CallError, MissingDependency
 from agentform.runtime.engine import Engine
 from agentform.runtime.torch.weights import resolve_model
-from benchmarks._sglang import router, server
+from benchmarks._sglang import router, servers
 from benchmarks.harness import PLOTS, RESULTS, Context
 
 __all__ = ["run"]
@@ -45,10 +44,9 @@ def run(context: Context) -> None:
     """The same conversations, at once, through a router of each policy; caches are emptied in between."""
     conversations, turns = (2, 2) if context.quick else (8, 4)
     figures: dict[str, Any] = {"conversations": conversations, "turns": turns, "policies": {}}
-    model = resolve_model(_MODEL)
-    with ExitStack() as stack:
-        options = {"max_total_tokens": 24_576, "served_model_name": _MODEL, "enable_metrics": True}
-        workers = [stack.enter_context(server(model, **options)).url for _ in range(2)]
+    options = {"max_total_tokens": 24_576, "served_model_name": _MODEL, "enable_metrics": True}
+    with servers(resolve_model(_MODEL), 2, **options) as started:
+        workers = [each.url for each in started]
         for name, policy in _POLICIES.items():
             with router(workers, **policy) as before:
                 figures["policies"][name] = _measured(before.url, workers, conversations, turns)
