@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedModel
 
-from tests.support.tiny_hybrids import write_tiny_hybrid
+from tests.support.tiny_hybrids import write_hybrid_folder
 from tests.support.tiny_model import write_tiny_model
 
 __all__ = ["MODELS", "VOCABULARY", "write_model"]
@@ -48,7 +48,7 @@ def write_model(folder: Path, name: str, *, seed: int = 0, **changes: object) ->
     if name == "llama":
         model = write_tiny_model(folder, seed=seed, **(_COMMON | changes))
     else:
-        model = write_tiny_hybrid(folder, name, seed=seed, **(_COMMON | _HYBRID | _EXPERTS | changes))
+        model = write_hybrid_folder(folder, name, seed=seed, **(_COMMON | _HYBRID | _EXPERTS | changes))
     model = model.to(torch.bfloat16)
     model.save_pretrained(folder)
     if name != "llama":

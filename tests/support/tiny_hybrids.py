@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 import transformers
 from torch import nn
@@ -13,7 +14,7 @@ from transformers import PreTrainedModel
 
 from tests.support.tiny_tokenizer import TinyVocabulary, write_tiny_tokenizer
 
-__all__ = ["FAMILIES", "write_tiny_hybrid"]
+__all__ = ["FAMILIES", "write_hybrid_folder", "write_tiny_hybrid"]
 
 CONTEXT_TOKENS = 512
 _STRUCTURAL = 4
@@ -117,6 +118,13 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 def write_tiny_hybrid(folder: Path, family: str, *, seed: int = 0, **changes: object) -> PreTrainedModel:
+    """The same as `write_hybrid_folder`, for the embedded engine; without the transformers it needs, a skipped test."""
+    if tuple(map(int, transformers.__version__.split(".")[:2])) < (5, 24):
+        pytest.skip(f"transformers {transformers.__version__}: recurrent layers need 5.24 or newer")
+    return write_hybrid_folder(folder, family, seed=seed, **changes)
+
+
+def write_hybrid_folder(folder: Path, family: str, *, seed: int = 0, **changes: object) -> PreTrainedModel:
     """Write weights, config and tokenizer; returns the model with transformers' own forward, float32.
 
     `changes` are to the config.
