@@ -249,8 +249,8 @@ class Listening:
 
 
 @contextmanager
-def served(fake: FakeSGLang, *, port: int = 0, **tls: Any) -> Iterator[Listening]:
-    """Serve until the block is left; `tls` are uvicorn's own `ssl_` settings."""
+def served(fake: Any, *, port: int = 0, **tls: Any) -> Iterator[Listening]:
+    """Serve an object's ASGI `app` until the block is left; `tls` are uvicorn's own `ssl_` settings."""
     config = uvicorn.Config(fake.app, log_config=None, lifespan="off", timeout_graceful_shutdown=0, **tls)
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", port), reuse_port=False) as listener:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from agentform.errors import EngineError, GrammarError, ModelMismatch, ReplyMalformed
+from agentform.runtime.sglang.failures import understood
 from agentform.runtime.sglang.requests import MOST_BRANCHES
 from agentform.runtime.sglang.transport import Transport
 from agentform.runtime.torch.tokenizer import HFTokenizer
@@ -42,6 +43,11 @@ class Served:
 
 def ask_served(transport: Transport) -> Served:
     """Raises EngineUnavailable, EngineUnauthorized, ReplyMalformed, or EngineError where no SGLang answers."""
+    with understood(transport.where):
+        return _served(transport)
+
+
+def _served(transport: Transport) -> Served:
     model = _object(transport, MODEL_INFO)
     if not model:
         raise EngineError(f"{transport.where} does not know {MODEL_INFO}: there is no SGLang server or router")
@@ -91,10 +97,8 @@ def check_tokenizer(transport: Transport, tokenizer: HFTokenizer) -> None:
         if "tokenizer" in str(error):  # started with --skip-tokenizer-init
             return
         raise
-    try:
+    with understood(transport.where):
         theirs = [int(entry[1]) for entry in reply["meta_info"]["input_token_logprobs"]]
-    except (KeyError, TypeError, IndexError, ValueError) as error:
-        raise ReplyMalformed(f"{transport.where} did not say how it reads a text: {str(reply)[:200]}") from error
     ours = list(tokenizer.encode(_PROBE))
     # A tokenizer may put marks around what it is given.
     if not any(theirs[start : start + len(ours)] == ours for start in range(3)):
@@ -105,10 +109,7 @@ def check_tokenizer(transport: Transport, tokenizer: HFTokenizer) -> None:
 
 
 def reads_lark(transport: Transport, served: Served) -> bool:
-    """Whether the grammar backend is llguidance; a router does not say, so a grammar is tried.
-
-    Raises GrammarError for backends that read none of the grammars that agentform makes.
-    """
+    """Whether the grammar backend is llguidance; a router does not say, so a grammar is tried."""
     if served.grammar_backend is not None:
         return served.grammar_backend == "llguidance"
     body = {"text": "a", "sampling_params": {"max_new_tokens": 1, "temperature": 0.0, "ebnf": 'start: "a"'}}

@@ -252,6 +252,25 @@ def test_somebody_else_there():
         SGLangServer(url, retries=SOON)
 
 
+@pytest.mark.parametrize("status", [200, 404, 500])
+@pytest.mark.parametrize("body", [b"", b"null", b"[]", b'"x"', b"{}", b'{"model_path": 3, "data": 3}', b"<html>"])
+def test_whatever_answers_at_the_address_is_a_typed_error(body, status):
+    with served(Anything(body, status)) as listening, pytest.raises(EngineError):
+        SGLangServer(listening.url, retries=SOON)
+
+
+class Anything:
+    """Says the same to every request."""
+
+    def __init__(self, body, status) -> None:
+        async def app(scope, receive, send):
+            assert scope["type"] == "http"
+            await send({"type": "http.response.start", "status": status, "headers": []})
+            await send({"type": "http.response.body", "body": body})
+
+        self.app = app
+
+
 @pytest.mark.parametrize("url", ["localhost:30000", "ftp://x", "http://", "http://[::1", "sglang:x"])
 def test_addresses_that_are_none(url):
     with pytest.raises(InvalidRequest, match="address"):
