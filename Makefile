@@ -41,7 +41,7 @@ test: lint docs
 
 # The embedded engine's own tests run here too: on the oldest transformers that is supported.
 test-sglang: $(SGLANG_STAMP)
-	OMP_NUM_THREADS=1 $(SGLANG_BIN)/python -m pytest -m 'sglang or not model' tests/sglang tests/seam tests/runtime
+	OMP_NUM_THREADS=1 $(SGLANG_BIN)/python -m pytest -rfE -m 'sglang or not model' tests/sglang tests/seam tests/runtime
 
 $(SGLANG_STAMP): pyproject.toml constraints.txt $(wildcard tests/sglang/requirements*.txt) tests/sglang/stand_ins/pyproject.toml
 	$(PYTHON) -m venv $(SGLANG_VENV)

@@ -25,7 +25,7 @@ from agentform.runtime.cache.horizon import (
 )
 from agentform.runtime.torch.decay_weights import horizons_of_folder, horizons_of_model
 from agentform.runtime.torch.engine import TorchEngine
-from tests.support.tiny_hybrids import FAMILIES, write_tiny_hybrid
+from tests.support.tiny_hybrids import FAMILIES, need_recurrent_layers, write_tiny_hybrid
 from tests.support.tiny_model import write_tiny_model
 
 KINDS = dict.fromkeys(("qwen3_next", "qwen3_5", "olmo_hybrid"), "gated delta")
@@ -118,6 +118,7 @@ def test_other_weights_have_another_digest(tmp_path):
 
 def test_a_bounded_gate_is_known_from_the_configuration(tmp_path):
     """Bailing-hybrid has KDA's tensors; its configuration says that the gate is bounded, and may leave out defaults."""
+    need_recurrent_layers()  # and with them transformers that knows the model
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "bailing_hybrid"}))
     a_log, dt_bias = torch.zeros(2), torch.linspace(-4, 1, 6)
     save_file(

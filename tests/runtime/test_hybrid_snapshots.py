@@ -35,8 +35,9 @@ def folders(tmp_path_factory):
 
     def get(family):
         if family not in made:
-            made[family] = tmp_path_factory.mktemp(family)
-            write_tiny_hybrid(made[family], family)
+            folder = tmp_path_factory.mktemp(family)
+            write_tiny_hybrid(folder, family)
+            made[family] = folder
         return made[family]
 
     return get

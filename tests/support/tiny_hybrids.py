@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 
 from tests.support.tiny_tokenizer import TinyVocabulary, write_tiny_tokenizer
 
-__all__ = ["FAMILIES", "write_hybrid_folder", "write_tiny_hybrid"]
+__all__ = ["FAMILIES", "need_recurrent_layers", "write_hybrid_folder", "write_tiny_hybrid"]
 
 CONTEXT_TOKENS = 512
 _STRUCTURAL = 4
@@ -117,10 +117,15 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
 """By name: config class, model class, and what the config says beside the common facts."""
 
 
-def write_tiny_hybrid(folder: Path, family: str, *, seed: int = 0, **changes: object) -> PreTrainedModel:
-    """The same as `write_hybrid_folder`, for the embedded engine; without the transformers it needs, a skipped test."""
+def need_recurrent_layers() -> None:
+    """Skip the test where transformers is older than recurrent layers need it to be."""
     if tuple(map(int, transformers.__version__.split(".")[:2])) < (5, 24):
         pytest.skip(f"transformers {transformers.__version__}: recurrent layers need 5.24 or newer")
+
+
+def write_tiny_hybrid(folder: Path, family: str, *, seed: int = 0, **changes: object) -> PreTrainedModel:
+    """The same as `write_hybrid_folder`, for the embedded engine; without the transformers it needs, a skipped test."""
+    need_recurrent_layers()
     return write_hybrid_folder(folder, family, seed=seed, **changes)
 
 
