@@ -265,7 +265,7 @@ def test_faults_of_the_engine_have_a_status_and_no_secret_in_the_answer_or_log(e
     assert (reply.status_code, reply.json()["error"]["code"]) == (status, code)
     assert "12345" not in reply.text
     assert "12345" not in caplog.text
-    assert health.status_code == (503 if status == 503 else 200)
+    assert health.status_code == (503 if isinstance(error, EngineClosed) else 200)  # what is down may come back
     assert f"/v1/chat/completions {status}" in caplog.text
 
 
