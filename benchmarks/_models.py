@@ -37,37 +37,19 @@ def engine_of(name: str, **options: Any) -> Generator[Any]:
 
 def _write_hybrid(folder: Path) -> None:
     """Random weights with the horizons of trained ones, beside the demo model's tokenizer."""
-    import torch
-    from transformers import Qwen3_5ForCausalLM, Qwen3_5TextConfig
+    from benchmarks.small_hybrids import build
 
     demo = resolve_model("smollm2-135m")
     for file in ("tokenizer.json", "tokenizer_config.json", "generation_config.json"):
         shutil.copy(demo / file, folder / file)
-    torch.manual_seed(0)
-    config = Qwen3_5TextConfig(
+    model = build(
+        seed=0,
         vocab_size=49_152,
         hidden_size=256,
         intermediate_size=768,
         num_hidden_layers=_LAYERS,
-        num_attention_heads=4,
-        num_key_value_heads=2,
         head_dim=64,
-        linear_num_value_heads=8,
-        linear_num_key_heads=4,
-        linear_key_head_dim=32,
-        linear_value_head_dim=32,
-        linear_conv_kernel_dim=4,
         max_position_embeddings=_CONTEXT_TOKENS,
-        tie_word_embeddings=True,
         bos_token_id=1,
-        eos_token_id=2,
     )
-    model = Qwen3_5ForCausalLM(config).to(torch.bfloat16)
-    for parameter_name, parameter in model.named_parameters():
-        with torch.no_grad():
-            if parameter_name.endswith("A_log"):
-                parameter.copy_(torch.empty_like(parameter).uniform_(1, 16).log())
-            elif parameter_name.endswith("dt_bias"):
-                dt = torch.exp(torch.empty_like(parameter).uniform_(-6.9, -2.3))
-                parameter.copy_(dt + torch.log(-torch.expm1(-dt)))
-    model.save_pretrained(folder)
+    model.bfloat16().save_pretrained(folder)

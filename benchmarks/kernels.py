@@ -35,7 +35,8 @@ def run(context: Context) -> None:
     figures: dict[str, Any] = {
         "device": torch.cuda.get_device_name(),
         "pack": [
-            measure_pack(device, heads=heads, kept=kept, value_first=value_first, rounds=rounds)
+            measure_pack(device, heads=heads, kept=kept, value_first=value_first, bits=bits, rounds=rounds)
+            for bits in (8, 4)
             for heads in (_HEADS, _HEADS * _LAYERS)
             for kept in _KEPT
             for value_first in (False, True)
@@ -49,27 +50,33 @@ def run(context: Context) -> None:
 
 
 def measure_pack(
-    device: torch.device, *, heads: int, kept: float, value_first: bool, rounds: int, dim: int = _DIM
+    device: torch.device, *, heads: int, kept: float, value_first: bool, rounds: int, bits: int = 8, dim: int = _DIM
 ) -> dict[str, Any]:
-    """Bytes per second of `pack` and `unpack`, and the same over those of a copy of the state, medians of A B A B."""
+    """Bytes per second of packing to `bits` (8 or 4) and unpacking, and the same over those of a copy of the state.
+
+    Medians of A B A B.
+    """
     state = torch.randn(heads, dim, dim, device=device)
     state = state.mT if value_first else state
     rows = torch.randperm(heads * dim, device=device)[: int(heads * dim * kept)].sort().values
     places = torch.full((heads * dim,), -1, dtype=torch.int32, device=device)
     places[rows] = torch.arange(len(rows), dtype=torch.int32, device=device)
-    values, scales = state_pack.pack(state, rows)
+    pack = state_pack.pack if bits == 8 else state_pack.pack_int4
+    packed, none = pack(state, rows), state_pack.pack(state, rows[:0])
+    eight, four = (packed, {}) if bits == 8 else (none, dict(zip(("nibbles", "ranges"), packed, strict=True)))
     target = torch.empty_like(state)
-    small = values.numel() + scales.numel() * scales.itemsize
+    small = sum(each.numel() * each.itemsize for each in packed)
     whole = state.numel() * state.itemsize
     work: dict[str, tuple[Callable[[], Any], int]] = {
         "copy": (lambda: target.copy_(state), 2 * whole),
-        "pack": (lambda: state_pack.pack(state, rows), len(rows) * dim * state.itemsize + small),
-        "unpack": (lambda: state_pack.unpack(values, scales, places, target), small + whole),
+        "pack": (lambda: pack(state, rows), len(rows) * dim * state.itemsize + small),
+        "unpack": (lambda: state_pack.unpack(*eight, places, target, **four), small + whole),
     }
     seconds = _alternate({name: call for name, (call, _) in work.items()}, device, rounds)
     speed = {name: num / seconds[name] for name, (_, num) in work.items()}
     return {
         "heads": heads,
+        "bits": bits,
         "kept": kept,
         "value_first": value_first,
         **{f"{name}_gb_per_s": rate / 1e9 for name, rate in speed.items()},
@@ -172,10 +179,11 @@ def _flush(device: torch.device) -> Tensor:
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:
-    table = Table("heads", "kept", "key channels", "copy GB/s", "pack of copy", "unpack of copy")
+    table = Table("heads", "bits", "kept", "key channels", "copy GB/s", "pack of copy", "unpack of copy")
     for row in rows:
         table.add_row(
             f"{row['heads']:,}",
+            str(row["bits"]),
             f"{row['kept']:.0%}",
             "one apart" if row["value_first"] else "one row each",
             f"{row['copy_gb_per_s']:,.0f}",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,10 @@ from tokenizers import AddedToken, Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 from torch import nn
-from transformers import PreTrainedModel, Qwen3_5ForCausalLM, Qwen3_5TextConfig
+from transformers import PreTrainedModel
 
 from benchmarks.recall.tasks import ASK, BOS, KEYS, NOISE, VALUES, VOCABULARY
+from benchmarks.small_hybrids import build, draw_decay
 
 __all__ = ["MODELS", "folder_of", "make", "save"]
 
@@ -32,31 +32,19 @@ def folder_of(name: str) -> Path:
 
 def make(name: str, *, seed: int) -> PreTrainedModel:
     """A model as it is before training, float32."""
-    torch.manual_seed(seed)
-    config = Qwen3_5TextConfig(
+    model = build(
+        seed=seed,
+        initialise=_initialise,
         vocab_size=VOCABULARY,
         hidden_size=_HIDDEN,
         intermediate_size=256,
         num_hidden_layers=4,
         layer_types=list(MODELS[name]),
-        num_attention_heads=4,
-        num_key_value_heads=2,
         head_dim=32,
-        linear_num_key_heads=4,
-        linear_num_value_heads=8,
-        linear_key_head_dim=32,
-        linear_value_head_dim=32,
-        linear_conv_kernel_dim=4,
         max_position_embeddings=CONTEXT_TOKENS,
-        tie_word_embeddings=True,
         bos_token_id=BOS,
-        eos_token_id=2,
     )
-    config._attn_implementation = "sdpa"
-    model = Qwen3_5ForCausalLM(config)
     with torch.no_grad():
-        for path, parameter in model.named_parameters():
-            _initialise(path, parameter)
         for module in model.modules():
             if hasattr(module, "in_proj_qkv"):
                 _look_back(module)
@@ -73,13 +61,10 @@ def save(model: PreTrainedModel, folder: Path) -> None:
 
 
 def _initialise(path: str, parameter: nn.Parameter) -> None:
-    """Linear layers keep variance; decay rates are log-uniform: dt in [0.001, 0.1] and A in [1, 16]."""
-    if path.endswith("A_log"):
-        parameter.uniform_(1, 16).log_()
-    elif path.endswith("dt_bias"):
-        dt = parameter.uniform_(math.log(0.001), math.log(0.1)).exp()
-        parameter.copy_(dt + torch.log(-torch.expm1(-dt)))  # softplus of it is dt
-    elif "embed" in path:
+    """Linear layers keep variance, and decay rates are spread."""
+    if draw_decay(path, parameter):
+        return
+    if "embed" in path:
         parameter.normal_(0, _HIDDEN**-0.5)
     elif "conv1d" in path:
         parameter.uniform_(-0.1, 0.1)

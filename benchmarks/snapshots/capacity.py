@@ -52,9 +52,9 @@ class Sizes:
 
 
 def sizes() -> list[Sizes]:
-    """Exact, 62% of the heads dropped, int8, both."""
+    """Exact, 62% of the heads dropped, int8, both, int4."""
     plans = {"exact": (Tier.EXACT, _HEADS), "drop": (Tier.EXACT, _KEPT), "int8": (Tier.INT8, _HEADS)}
-    plans["both"] = (Tier.INT8, _KEPT)
+    plans |= {"both": (Tier.INT8, _KEPT), "int4": (Tier.INT4, _HEADS)}
     geometry = dict.fromkeys(range(_LAYERS), _GEOMETRY)
     conv = _LAYERS * _GEOMETRY.conv_bytes
     found = {name: plan_bytes(_plan(*plan), geometry) for name, plan in plans.items()}

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agentform.runtime.cache.policy import SnapshotPolicy, Tier
+from agentform.runtime.cache.policy import NAMED_POLICIES, SnapshotPolicy, Tier
 from agentform.runtime.torch.decay_codec import DecayCodec
 from agentform.runtime.torch.snapshot_codec import SnapshotCodec
 from benchmarks.recall.tasks import draw, noise
@@ -58,6 +58,8 @@ def _codecs(lab: Lab) -> dict[str, SnapshotCodec]:
     eighth = SnapshotPolicy(budget_bytes=lab.conv_bytes + states // 8).plan(lab.horizons, lab.geometry)
     plans = {
         "int8": ranked(lab, 1.0, Tier.INT8),
+        "int4": ranked(lab, 1.0, Tier.INT4),
+        "balanced": NAMED_POLICIES["balanced"].plan(lab.horizons, lab.geometry),
         "drop": ranked(lab, _SHARE, Tier.EXACT),
         "both": ranked(lab, _SHARE, Tier.INT8),
         "ours, an eighth": eighth,

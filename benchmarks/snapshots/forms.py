@@ -41,7 +41,7 @@ class Start:
 def starts(lab: Lab) -> list[Start]:
     """The live state, and what is left of it."""
     drop = DecayCodec(ranked(lab, SHARE, Tier.EXACT), lab.horizons)
-    int8 = DecayCodec(ranked(lab, 1.0, Tier.INT8), lab.horizons)
+    int8, int4 = (DecayCodec(ranked(lab, 1.0, tier), lab.horizons) for tier in (Tier.INT8, Tier.INT4))
     both = DecayCodec(ranked(lab, SHARE, Tier.INT8), lab.horizons)
     return [
         Start(name="live", codec=None),
@@ -49,6 +49,7 @@ def starts(lab: Lab) -> list[Start]:
         Start(name="drop", codec=drop),
         Start(name="drop, refresh", codec=drop, refresh_tokens=REFRESH_TOKENS),
         Start(name="int8", codec=int8),
+        Start(name="int4", codec=int4),
         Start(name="both", codec=both),
         Start(name="both, refresh", codec=both, refresh_tokens=REFRESH_TOKENS),
     ]

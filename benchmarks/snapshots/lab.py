@@ -23,7 +23,7 @@ from agentform.runtime.torch.decay_weights import horizons_of_model
 from agentform.runtime.torch.kv_pool import KVPool, bytes_per_position
 from agentform.runtime.torch.segment import Segment
 from agentform.runtime.torch.snapshot_codec import ExactCodec, LayerState, SnapshotCodec, StateShape
-from agentform.runtime.torch.state_pool import StatePool
+from agentform.runtime.torch.state_pool import REFRESH_REACH, StatePool
 from agentform.runtime.torch.step import Step
 from benchmarks.recall.tasks import ASK
 
@@ -72,7 +72,7 @@ class Lab:
         )
         self._recorder = _Recorder()
         self._live = self.pool(self._recorder)
-        self._pools: dict[str, StatePool] = {}
+        self._pools: dict[tuple[str, int, float], StatePool] = {}
         self.context: tuple[int, ...] = ()
 
     @property
@@ -81,15 +81,27 @@ class Lab:
         return sum(shape.num_bytes for shape in self.layers.recurrent.values())
 
     @property
+    def states(self) -> list[Tensor]:
+        """Recurrent states behind the context, by layer `[heads, key_dim, value_dim]`."""
+        return [_there(each.recurrent) for each in self._recorder.states.values()]
+
+    @property
     def conv_bytes(self) -> int:
         """Of these, the convolutions': no codec touches them."""
         return sum(shape.conv_bytes for shape in self.layers.recurrent.values())
 
-    def pool(self, codec: SnapshotCodec) -> StatePool:
+    def pool(self, codec: SnapshotCodec, *, refresh_tokens: int = 0, reach: float = REFRESH_REACH) -> StatePool:
         """States of one sequence under a codec."""
         with torch.inference_mode():
             return StatePool(
-                self.layers.recurrent, 1, codec=codec, compute=self.layers.compute, kv=self.kv, device=_CPU
+                self.layers.recurrent,
+                1,
+                codec=codec,
+                compute=self.layers.compute,
+                kv=self.kv,
+                device=_CPU,
+                refresh_tokens=refresh_tokens,
+                refresh_reach=reach,
             )
 
     def read(self, context: Sequence[int]) -> None:
@@ -110,12 +122,15 @@ class Lab:
                 self.compute(segment, self._live)
             self._live.save(0, ())
 
-    def session(self, codec: SnapshotCodec | None = None, *, refresh_tokens: int = 0) -> Session:
+    def session(
+        self, codec: SnapshotCodec | None = None, *, refresh_tokens: int = 0, reach: float = REFRESH_REACH
+    ) -> Session:
         """The conversation goes on: from the live state, or from a snapshot written and restored by `codec`."""
         chosen = codec or ExactCodec()
-        if chosen.name not in self._pools:
-            self._pools[chosen.name] = self.pool(chosen)
-        states = self._pools[chosen.name]
+        key = chosen.name, refresh_tokens, reach
+        if key not in self._pools:
+            self._pools[key] = self.pool(chosen, refresh_tokens=refresh_tokens, reach=reach)
+        states = self._pools[key]
         with torch.inference_mode():
             states.clear(0)
             for layer, live in self._recorder.states.items():
@@ -154,7 +169,7 @@ class Session:
         warm = min(refresh_tokens, num)
         with torch.inference_mode():
             self._states.save(0, place)
-            if not warm or not self._states.drops:
+            if not warm or not self._states.can_refresh:
                 self._states.load(0, place, num_tokens=num)
                 return
             self._states.load_cold(0, place, num_tokens=num)

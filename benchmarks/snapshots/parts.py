@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.harness import PLOTS, RESULTS, Context
 from benchmarks.recall.models import MODELS, folder_of
-from benchmarks.snapshots import capacity, chains, forms, passes, quality, refresh
+from benchmarks.snapshots import capacity, chains, forms, passes, quality, refresh, schemes
 from benchmarks.snapshots.lab import Lab
 from benchmarks.snapshots.plots import draw
 from benchmarks.snapshots.quality import TAIL, Cell
@@ -17,6 +17,7 @@ from benchmarks.snapshots.tables import show
 __all__ = ["PARTS", "SEED", "run"]
 
 SEED = 7
+_LONG_SEED = 0
 _Part = Callable[[bool, Sequence[str]], Any]
 _QUICK_CELL = Cell(tokens=512, pairs=9, contexts=4)
 
@@ -64,6 +65,11 @@ def _quality(quick: bool, models: Sequence[str]) -> Any:
     return _by_model(models, measure, longest)
 
 
+def _schemes(quick: bool, models: Sequence[str]) -> Any:
+    cell = _QUICK_CELL if quick else Cell(tokens=1024, pairs=16, contexts=32)
+    return _by_model(models, lambda lab: schemes.measure(lab, cell, seed=SEED), cell.tokens - TAIL)
+
+
 def _forms(quick: bool, models: Sequence[str]) -> Any:
     cell = _QUICK_CELL if quick else Cell(tokens=4096, pairs=16, contexts=48)
     return _by_model(models, lambda lab: forms.measure(lab, cell, seed=SEED), cell.tokens - TAIL)
@@ -104,11 +110,23 @@ def _passes(quick: bool, models: Sequence[str]) -> Any:
     }
 
 
+def _long_passes(quick: bool, models: Sequence[str]) -> Any:
+    """About an hour of CPU: most of it is four first passes and one second pass in which nothing is found."""
+    many = (
+        {"conversations": 6, "tokens": 128, "slots": 3}
+        if quick
+        else {"conversations": 500, "tokens": 4096, "slots": 256}
+    )
+    return {"engine": {**passes.measure(folder_of("gdn"), **many, seed=_LONG_SEED), "seed": _LONG_SEED}}
+
+
 PARTS: Mapping[str, _Part] = {
+    "schemes": _schemes,
     "quality": _quality,
     "refresh": _refresh,
     "forms": _forms,
     "chains": _chains,
     "capacity": _capacity,
     "passes": _passes,
+    "long_passes": _long_passes,
 }

@@ -10,7 +10,7 @@ from agentform.errors import MissingDependency
 
 __all__ = ["draw"]
 
-_LATE = (16, 16_384)
+_PAIRS = 16
 
 
 def draw(figures: Mapping[str, Any], folder: Path) -> None:
@@ -28,19 +28,22 @@ def draw(figures: Mapping[str, Any], folder: Path) -> None:
 
 
 def _quality(figures: Mapping[str, Any], figure: Any) -> None:
-    """16 keys at the longest context: recall above, logit error below, a column per model."""
+    """16 keys at the longest context that was measured: recall above, logit error below, a column per model."""
     for column, (model, found) in enumerate(figures.items()):
-        rows = [row for row in found["rows"] if (row["pairs"], row["tokens"]) == _LATE]
+        rows = [row for row in found["rows"] if row["pairs"] == _PAIRS]
+        longest = max(row["tokens"] for row in rows)
+        rows = [row for row in rows if row["tokens"] == longest]
         for line, (value, label) in enumerate((("recall", "recall"), ("logit_error", "logit error"))):
             axes = figure.add_subplot(2, len(figures), line * len(figures) + column + 1)
-            for way in ("random", "drop", "drop + refresh", "int8", "int8 + drop", "ours"):
+            for way in ("random", "drop", "drop + refresh", "int8", "int8 + drop", "int4", "int4 + drop", "ours"):
                 points = sorted((row["bytes"], row[value]) for row in rows if row["way"] == way)
                 style = {"linewidth": 2.5, "color": "black"} if way == "ours" else {"linewidth": 1}
                 if way == "random":
                     style = {"linestyle": "none", "color": "silver"}
                 axes.plot([b for b, _ in points], [v for _, v in points], marker="o", markersize=4, label=way, **style)
             axes.axvline(found["exact_bytes"], linestyle=":", color="gray", label="exact")
-            axes.set(xscale="log", xlabel="bytes of a snapshot", ylabel=label, title=f"{model}, 16 keys at 16k tokens")
+            axes.set(xscale="log", xlabel="bytes of a snapshot", ylabel=label)
+            axes.set_title(f"{model}, 16 keys in {longest:,} tokens")
             if value == "logit_error":
                 axes.set_yscale("log")
             axes.legend(fontsize="small")

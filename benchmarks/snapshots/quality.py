@@ -87,7 +87,7 @@ def _cell(lab: Lab, cell: Cell, chosen: Sequence[Way], seed: int) -> list[dict[s
         {**_about(lab, way, cell), **_against_live(right, errors, text, way.key, seed)} for way in chosen
     ]
     for row in rows:
-        if row["way"] != "ours":
+        if not row["way"].startswith("ours"):
             ours = next(way.key for way in chosen if way.name == "ours" and way.num_bytes == row["bytes"])
             row["ours_minus_this"] = difference(right[ours], right[row.pop("key")], seed=seed).as_dict()
         else:

@@ -56,13 +56,23 @@ def _quality_row(row: Mapping[str, Any]) -> list[object]:
     ]
 
 
+def _schemes(figures: Mapping[str, Any]) -> Iterator[Table]:
+    for model, rows in figures.items():
+        lines = [
+            [row["scheme"], *(f"{row[name]:.5f}" for name in ("lost_energy", "logit_error", "text_error"))]
+            for row in rows
+        ]
+        yield _table(f"{model}: ways to quantise a row", ["scheme", "energy lost", "logit error", "noise error"], lines)
+
+
 def _refresh(figures: Mapping[str, Any]) -> Iterator[Table]:
     for model, rows in figures.items():
-        columns = ["heads kept, int8", "run again", "recall", "− none run again", "logit error", "noise error"]
+        columns = ["heads kept, int8", "run again", "reach", "recall", "− none run again", "logit error", "noise error"]
         lines = [
             [
                 f"{row['kept']:.0%}",
                 row["window"],
+                "all" if row["reach"] is None else f"{row['reach']:g}x",
                 f"{100 * row['recall']:.1f}",
                 _change(row["minus_none"]),
                 f"{row['logit_error']:.3f}",
@@ -130,7 +140,7 @@ def _capacity(figures: Mapping[str, Any]) -> Iterator[Table]:
 
 
 def _passes(figures: Mapping[str, Any]) -> Iterator[Table]:
-    engine, one = figures["engine"], figures["one"]
+    engine = figures["engine"]
     exact = engine["ways"]["exact"]["second_pass_s"]
     rows = [
         [
@@ -145,15 +155,20 @@ def _passes(figures: Mapping[str, Any]) -> Iterator[Table]:
     ]
     title = f"{engine['conversations']} conversations of {engine['tokens']} tokens on the engine, second pass"
     yield _table(title, ["way", "snapshot bytes", "found", "seconds", "exact ÷", "recall"], rows)
+    if "one" not in figures:
+        return
+    one = figures["one"]
     costs = [[f"{one['miss_s'] * 1000:.0f}", f"{one['hit_s'] * 1000:.0f}", f"{one['ratio']:.1f}"]]
     yield _table("One conversation of 4,096 tokens", ["miss ms", "hit ms", "÷"], costs)
 
 
 _TABLES: Mapping[str, Callable[[Any], Iterator[Table]]] = {
+    "schemes": _schemes,
     "quality": _quality,
     "refresh": _refresh,
     "forms": _forms,
     "chains": _chains,
     "capacity": _capacity,
     "passes": _passes,
+    "long_passes": _passes,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,7 +17,9 @@ REFRESH_TOKENS = 64
 KEPT = (0.75, 0.5, 0.38, 0.25, 0.125)
 """Shares of the heads that are kept where some are dropped; 0.38 is the published 2.6x."""
 _SEEDS = (0, 1)
-_RANDOM, _DROP, _REFRESH, _INT8, _BOTH, _OURS = "random", "drop", "drop + refresh", "int8", "int8 + drop", "ours"
+_RANDOM, _DROP, _REFRESH = "random", "drop", "drop + refresh"
+_QUANTISED = {Tier.INT8: "int8", Tier.INT4: "int4"}
+_OURS, _OURS_REFRESH = "ours", "ours + refresh"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +45,9 @@ def ways(lab: Lab) -> list[Way]:
     """Every way at every number of bytes; `ours` at each number that another one takes."""
     others = list(_others(lab))
     budgets = sorted({way.num_bytes for way in others})
-    return [*others, *(_ours(lab, budget) for budget in budgets)]
+    ours = [_ours(lab, budget) for budget in budgets]
+    refreshed = [replace(way, name=_OURS_REFRESH, refresh_tokens=REFRESH_TOKENS) for way in ours if way.kept < 1]
+    return [*others, *ours, *refreshed]
 
 
 def ranked(lab: Lab, share: float, tier: Tier, *, order: np.random.Generator | None = None) -> TierPlan:
@@ -67,18 +71,20 @@ def _others(lab: Lab) -> Iterator[Way]:
         dropped = ranked(lab, share, Tier.EXACT)
         yield _way(lab, _DROP, dropped)
         yield _way(lab, _REFRESH, dropped, refresh=REFRESH_TOKENS)
-        yield _way(lab, _BOTH, ranked(lab, share, Tier.INT8))
+        for tier, name in _QUANTISED.items():
+            yield _way(lab, f"{name} + drop", ranked(lab, share, tier))
         for seed in _SEEDS:
             plan = ranked(lab, share, Tier.EXACT, order=np.random.default_rng(seed))
             yield _way(lab, _RANDOM, plan, seed=seed)
-    yield _way(lab, _INT8, ranked(lab, 1.0, Tier.INT8))
+    for tier, name in _QUANTISED.items():
+        yield _way(lab, name, ranked(lab, 1.0, tier))
 
 
 def _ours(lab: Lab, budget: int) -> Way:
     plan = SnapshotPolicy(budget_bytes=budget).plan(lab.horizons, lab.geometry)
     way = _way(lab, _OURS, plan)
     assert way.num_bytes <= budget, "a plan above its budget"
-    return Way(name=way.name, codec=way.codec, num_bytes=budget, kept=way.kept)
+    return replace(way, num_bytes=budget)
 
 
 def _way(lab: Lab, name: str, plan: TierPlan, *, refresh: int = 0, seed: int = 0) -> Way:

@@ -20,8 +20,9 @@ def test_without_a_gpu_it_says_so():
 
 
 def test_figures_are_ratios_of_what_was_measured():
-    figures = kernels.measure_pack(CPU, heads=2, kept=0.5, value_first=True, rounds=2, dim=16)
-    assert figures["pack_of_copy"] == pytest.approx(figures["pack_gb_per_s"] / figures["copy_gb_per_s"])
+    for bits in (8, 4):
+        figures = kernels.measure_pack(CPU, heads=2, kept=0.5, value_first=True, bits=bits, rounds=2, dim=16)
+        assert figures["pack_of_copy"] == pytest.approx(figures["pack_gb_per_s"] / figures["copy_gb_per_s"])
     restore = kernels.measure_restore(CPU, tokens=9, rounds=1, layers=2, heads=2, dim=8)
     assert restore["share"] == pytest.approx(restore["restore_s"] / restore["prefill_of_recurrent_layers_s"])
     assert kernels.measure_replay(CPU, tokens=3, rounds=1, heads=2, dim=8).keys() == {"tokens", "replay_s", "unpack_s"}

@@ -94,7 +94,7 @@ def test_dropping_and_quantising_hold_eight_times_the_conversations():
     assert ratios["both"] > 8
 
 
-@pytest.mark.parametrize("part", ["quality", "refresh", "forms", "chains", "passes"])
+@pytest.mark.parametrize("part", ["schemes", "quality", "refresh", "forms", "chains", "passes"])
 def test_the_quick_run_measures_and_writes_nothing(part, tmp_path, monkeypatch):
     monkeypatch.setattr("benchmarks.harness.RESULTS", tmp_path)
     monkeypatch.setattr(parts, "_QUICK_CELL", parts.Cell(tokens=128, pairs=9, contexts=1))

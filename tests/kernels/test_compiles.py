@@ -14,7 +14,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from agentform.kernels.gated_delta.triton import _delta
-from agentform.kernels.state_pack.triton import _pack, _unpack
+from agentform.kernels.state_pack.triton import _pack, _pack_int4, _unpack
 
 
 def compiled(kernel, arguments, **constants):
@@ -32,7 +32,10 @@ def compiled(kernel, arguments, **constants):
 tile = {"block_rows": 32, "block_value": 128}
 for state in ("*fp32", "*bf16"):
     assert compiled(_pack, [state, "*i64", "*i8", "*fp32"] + ["i32"] * 6, **tile)
-    assert compiled(_unpack, ["*i8", "*fp32", "*i32", state] + ["i32"] * 6, **tile)
+    assert compiled(_pack_int4, [state, "*i64", "*u8", "*bf16"] + ["i32"] * 7, block_rows=32, block_half=64)
+    for has_int4 in (False, True):
+        packed = ["*i8", "*fp32", "*u8", "*bf16", "*i32"]
+        assert compiled(_unpack, [*packed, state] + ["i32"] * 8, has_int4=has_int4, **tile)
 inputs = ["*bf16", "*bf16", "*bf16", "*fp32", "*bf16", "*i32", "*i32", "*fp32", "*fp32", "*bf16", "fp32"]
 for per_channel in (False, True):
     for reads in (False, True):

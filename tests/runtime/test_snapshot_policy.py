@@ -46,6 +46,10 @@ def test_thresholds_cut_the_horizons():
     policy = SnapshotPolicy(drop_below_tokens=64, exact_above_tokens=1000)
     assert tiers(policy, *one_layer(HEADS)) == ["DROP", "DROP", "DROP", "INT8", "EXACT", "EXACT"]
     assert tiers(SnapshotPolicy(keep="exact", drop_below_tokens=30), *one_layer(HEADS)) == ["DROP"] + ["EXACT"] * 5
+    policy = SnapshotPolicy(drop_below_tokens=30, int4_below_tokens=500, exact_above_tokens=5000)
+    assert tiers(policy, *one_layer(HEADS)) == ["DROP", "INT4", "INT4", "INT8", "INT8", "EXACT"]
+    policy = SnapshotPolicy(keep="int4", exact_above_tokens=5000)
+    assert tiers(policy, *one_layer(HEADS)) == ["INT4"] * 5 + ["EXACT"]
 
 
 def test_replay_is_used_where_it_takes_fewer_bytes_and_then_takes_dropped_heads_along():
@@ -63,8 +67,8 @@ def test_a_head_is_replayed_whole_or_not_at_all():
 
 
 def test_names_are_known_and_others_are_told():
-    assert set(NAMED_POLICIES) == {"exact", "int8", "drop", "balanced", "small"}
-    with pytest.raises(InvalidRequest, match=r"no snapshot policy 'tiny'; there are exact, int8"):
+    assert set(NAMED_POLICIES) == {"exact", "int8", "int4", "drop", "balanced", "small"}
+    with pytest.raises(InvalidRequest, match=r"no snapshot policy 'tiny'; there are exact, int8, int4"):
         named_policy("tiny")
 
 
@@ -72,8 +76,10 @@ def test_names_are_known_and_others_are_told():
     ("options", "said"),
     [
         ({"budget_bytes": 1000, "replay_tokens": 3}, "not by both"),
-        ({"keep": "int4"}, "'int8' or 'exact', not 'int4'"),
+        ({"budget_bytes": 1000, "int4_below_tokens": 3}, "not by both"),
+        ({"keep": "int3"}, "'int4', 'int8' or 'exact', not 'int3'"),
         ({"drop_below_tokens": -1}, "at least 0"),
+        ({"int4_below_tokens": -1}, "at least 0"),
     ],
 )
 def test_a_policy_that_makes_no_sense_is_refused(options, said):
@@ -88,6 +94,9 @@ def test_bytes_are_what_the_tiers_take():
     )
     assert plan_bytes(plan, geometry) == 40 + (10 + 3) * 2 + 8 * (16 + 4) + 2 * 8 * 16 * 4
     assert plan.digest != TierPlan(tiers=plan.tiers, replay_tokens=11).digest
+    four = TierPlan(tiers={0: (Tier.INT4,) * 6})
+    assert plan_bytes(four, geometry) == 40 + 6 * 8 * (8 + 4)
+    assert plan_bytes(four, one_layer(HEADS, value_dim=17)[1]) == 40 + 6 * 8 * (9 + 4)
     assert SnapshotPolicy().plan(horizons, geometry).count() == {Tier.INT8: 6}
 
 
@@ -117,7 +126,7 @@ def test_a_budget_is_kept_and_no_single_unit_could_still_be_raised(horizons_of_l
         assert expected_error(plan, horizons) == 0
     for layer, of_layer in plan.tiers.items():
         for unit, tier in enumerate(of_layer):
-            for better in (Tier.INT8, Tier.EXACT):
+            for better in (Tier.INT4, Tier.INT8, Tier.EXACT):
                 if better > tier:
                     raised = [*of_layer[:unit], better, *of_layer[unit + 1 :]]
                     other = TierPlan(tiers={**plan.tiers, layer: tuple(raised)}, replay_tokens=plan.replay_tokens)
@@ -132,7 +141,7 @@ def test_few_units_are_near_the_best_of_all_assignments(tokens, budget):
     got = expected_error(SnapshotPolicy(budget_bytes=budget).plan(horizons, geometry), horizons)
     best = min(
         expected_error(plan, horizons)
-        for chosen in itertools.product((Tier.DROP, Tier.INT8, Tier.EXACT), repeat=len(tokens))
+        for chosen in itertools.product((Tier.DROP, Tier.INT4, Tier.INT8, Tier.EXACT), repeat=len(tokens))
         if plan_bytes(plan := TierPlan(tiers={0: chosen}), geometry) <= budget
     )
     # A price per byte leaves at most one unit short of its best tier.

@@ -4,6 +4,7 @@ A *unit* is a head, or for KDA a key channel of a head. Its tier::
 
     DROP      nothing; zero after a restore
     REPLAY    nothing of its own: the layer's last inputs are kept, and the unit is rebuilt from zero with them
+    INT4      4 bits a value, between the least and the greatest of its key row
     INT8      8 bits a value and one scale per key row
     EXACT     as the model holds it
 
@@ -36,7 +37,8 @@ __all__ = [
     "plan_bytes",
 ]
 
-SCALE_BYTES = 4
+RANGE_BYTES = 4
+"""Of a quantised row beside its values: a float32 scale, or two bfloat16."""
 
 
 class Tier(IntEnum):
@@ -44,8 +46,9 @@ class Tier(IntEnum):
 
     DROP = 0
     REPLAY = 1
-    INT8 = 2
-    EXACT = 3
+    INT4 = 2
+    INT8 = 3
+    EXACT = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +76,10 @@ class LayerGeometry:
         """Bytes of one unit, without what the layer keeps once."""
         if tier in (Tier.DROP, Tier.REPLAY):
             return 0
-        row = self.value_dim + SCALE_BYTES if tier is Tier.INT8 else self.value_dim * self.state_itemsize
-        return self.rows_per_unit * row
+        if tier is Tier.EXACT:
+            return self.rows_per_unit * self.value_dim * self.state_itemsize
+        values = self.value_dim if tier is Tier.INT8 else (self.value_dim + 1) // 2
+        return self.rows_per_unit * (values + RANGE_BYTES)
 
     def replay_bytes(self, window_tokens: int) -> int:
         """Bytes of the layer inputs that a window needs; a convolution needs a few tokens more to get going."""
@@ -110,14 +115,15 @@ class SnapshotPolicy:
 
     ::
 
-        horizon   0 ...... drop_below ...... exact_above ...... infinite
-                    DROP              keep               EXACT
+        horizon   0 ...... drop_below ...... int4_below ...... exact_above ...... infinite
+                    DROP              INT4              keep               EXACT
 
     and REPLAY up to `replay_tokens`, in layers where that takes fewer bytes.
     """
 
-    keep: Literal["int8", "exact"] = "int8"
+    keep: Literal["int4", "int8", "exact"] = "int8"
     drop_below_tokens: float = 0.0
+    int4_below_tokens: float = 0.0
     exact_above_tokens: float = math.inf
     replay_tokens: int = 0
     budget_bytes: int | None = None
@@ -126,9 +132,10 @@ class SnapshotPolicy:
     def __post_init__(self) -> None:
         if self.budget_bytes is not None and replace(self, budget_bytes=None) != SnapshotPolicy():
             raise InvalidRequest("a snapshot policy is stated by thresholds or by budget_bytes, not by both")
-        if self.keep not in ("int8", "exact"):
-            raise InvalidRequest(f"keep is 'int8' or 'exact', not {self.keep!r}")
-        if min(self.drop_below_tokens, self.exact_above_tokens, self.replay_tokens) < 0:
+        if self.keep not in _KEEP:
+            raise InvalidRequest(f"keep is 'int4', 'int8' or 'exact', not {self.keep!r}")
+        thresholds = (self.drop_below_tokens, self.int4_below_tokens, self.exact_above_tokens, self.replay_tokens)
+        if min(thresholds) < 0:
             raise InvalidRequest("thresholds of a snapshot policy are numbers of tokens, at least 0")
 
     def plan(self, horizons: Horizons, geometry: Mapping[int, LayerGeometry]) -> TierPlan:
@@ -156,15 +163,18 @@ class SnapshotPolicy:
             return Tier.DROP
         if horizon > self.exact_above_tokens:
             return Tier.EXACT
-        return Tier.INT8 if self.keep == "int8" else Tier.EXACT
+        return Tier.INT4 if horizon < self.int4_below_tokens else _KEEP[self.keep]
 
+
+_KEEP = {"int4": Tier.INT4, "int8": Tier.INT8, "exact": Tier.EXACT}
 
 NAMED_POLICIES: Mapping[str, SnapshotPolicy] = {
     "exact": SnapshotPolicy(keep="exact"),
     "int8": SnapshotPolicy(),
+    "int4": SnapshotPolicy(keep="int4"),
     "drop": SnapshotPolicy(keep="exact", drop_below_tokens=64),
-    "balanced": SnapshotPolicy(replay_tokens=32),
-    "small": SnapshotPolicy(drop_below_tokens=64),
+    "balanced": SnapshotPolicy(int4_below_tokens=256, replay_tokens=32),
+    "small": SnapshotPolicy(keep="int4", drop_below_tokens=32),
 }
 
 

@@ -2,13 +2,15 @@
 
 Bytes of one layer, the same number for every snapshot::
 
-    conv | exact rows [n, value_dim] | scales [n] | int8 rows [n, value_dim] | last inputs [tokens, dim]
+    conv | exact rows | int8: scales, rows | int4: ranges, rows | last inputs [tokens, dim]
 
-A row is a key channel of a head, whichever way round the model holds its state.
+A row is a key channel of a head, whichever way round the model holds its state; how rows are quantised is told in
+`agentform.kernels.state_pack`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from agentform.errors import InvalidRequest
-from agentform.kernels.state_pack import pack, unpack
+from agentform.kernels.state_pack import pack, pack_int4, unpack
 from agentform.runtime.cache.horizon import Horizons, LayerHorizons
 from agentform.runtime.cache.policy import LayerGeometry, SnapshotPolicy, Tier, TierPlan, named_policy
 from agentform.runtime.torch.decay_weights import horizons_of_model
@@ -71,12 +73,12 @@ def _geometry(layer: LayerHorizons, shape: StateShape) -> LayerGeometry:
 
 @dataclass(frozen=True, kw_only=True)
 class _Rows:
-    """Rows of one layer by tier, indices `[n]`, and where the int8 ones lie."""
+    """Rows of one layer by tier, indices `[n]`, and where the quantised ones lie."""
 
     exact: Tensor
-    packed: Tensor
+    int8: Tensor
+    int4: Tensor
     replayed: Tensor
-    dropped: Tensor
     places: Tensor
     """int32 `[heads * key_dim]`, see `state_pack.unpack`."""
 
@@ -87,14 +89,15 @@ class _Rows:
         def where(tier: Tier) -> Tensor:
             return (by_row == tier).nonzero().flatten()
 
-        packed = where(Tier.INT8)
+        int8, int4 = where(Tier.INT8), where(Tier.INT4)
+        packed = torch.cat([int8, int4])
         places = torch.full_like(by_row, -1, dtype=torch.int32)
         places[packed] = torch.arange(len(packed), dtype=torch.int32, device=device)
         return cls(
             exact=where(Tier.EXACT),
-            packed=packed,
+            int8=int8,
+            int4=int4,
             replayed=where(Tier.REPLAY),
-            dropped=where(Tier.DROP),
             places=places,
         )
 
@@ -117,7 +120,7 @@ class DecayCodec:
     @property
     def name(self) -> str:
         """See `SnapshotCodec`; holds the digests of decay parameters and plan."""
-        return f"decay-1/{self.horizons.digest}/{self.plan.digest}"
+        return f"decay-2/{self.horizons.digest}/{self.plan.digest}"
 
     @property
     def is_exact(self) -> bool:
@@ -138,17 +141,20 @@ class DecayCodec:
             return 0
         return self.plan.replay_tokens + _geometry(self.horizons.layers[layer], shape).conv_tokens
 
-    def dropped(self, layer: int, state: LayerState) -> Tensor | None:
-        """See `SnapshotCodec`."""
+    def dropped(self, layer: int, state: LayerState, *, within_tokens: float = math.inf) -> Tensor | None:
+        """See `SnapshotCodec`; tokens are the static horizon."""
         if layer not in self.plan.tiers:
             return None
         view = self._view(layer, state)
-        rows = self._rows_of(layer, view)
-        if not len(rows.dropped):
+        horizons = self.horizons.layers[layer].tokens
+        units = [
+            tier is Tier.DROP and horizon <= within_tokens
+            for tier, horizon in zip(self.plan.tiers[layer], horizons, strict=True)
+        ]
+        if not any(units):
             return None
-        mask = torch.zeros(view.shape[0] * view.shape[1], dtype=torch.bool, device=view.device)
-        mask[rows.dropped] = True
-        mask = mask.view(*view.shape[:2], 1)
+        mask = torch.tensor(units, device=view.device).view(view.shape[0], -1, 1)
+        mask = mask.repeat_interleave(view.shape[1] // mask.shape[1], dim=1)
         return mask.transpose(-1, -2) if self._is_value_first(layer) else mask
 
     def encode(self, layer: int, state: LayerState) -> Sequence[Tensor]:
@@ -157,8 +163,10 @@ class DecayCodec:
             return self._exact.encode(layer, state)
         view = self._view(layer, state)
         rows = self._rows_of(layer, view)
-        values, scales = pack(view, rows.packed)
-        parts = [state.conv, view.reshape(-1, view.shape[-1])[rows.exact], scales, values, state.inputs]
+        values, scales = pack(view, rows.int8)
+        nibbles, ranges = pack_int4(view, rows.int4)
+        exact = view.reshape(-1, view.shape[-1])[rows.exact]
+        parts = [state.conv, exact, scales, values, ranges, nibbles, state.inputs]
         return [as_bytes(part) for part in parts if part is not None and part.numel()]
 
     def decode(self, layer: int, data: Tensor, state: LayerState, rebuild: Rebuild) -> None:
@@ -168,12 +176,18 @@ class DecayCodec:
             return
         view = self._view(layer, state)
         rows = self._rows_of(layer, view)
-        exact = view.new_empty(len(rows.exact), view.shape[-1])
-        scales = torch.empty(len(rows.packed), dtype=torch.float32, device=view.device)
-        values = torch.empty(len(rows.packed), view.shape[-1], dtype=torch.int8, device=view.device)
-        parts = [state.conv, exact, scales, values, state.inputs]
+        dim = view.shape[-1]
+
+        def empty(*shape: int, dtype: torch.dtype) -> Tensor:
+            return torch.empty(*shape, dtype=dtype, device=view.device)
+
+        exact = empty(len(rows.exact), dim, dtype=view.dtype)
+        scales, values = empty(len(rows.int8), dtype=torch.float32), empty(len(rows.int8), dim, dtype=torch.int8)
+        ranges = empty(len(rows.int4), 2, dtype=torch.bfloat16)
+        nibbles = empty(len(rows.int4), (dim + 1) // 2, dtype=torch.uint8)
+        parts = [state.conv, exact, scales, values, ranges, nibbles, state.inputs]
         read_bytes_into(data, [part for part in parts if part is not None])
-        unpack(values, scales, rows.places, view)
+        unpack(values, scales, rows.places, view, nibbles=nibbles, ranges=ranges)
         self._put(view, rows.exact, exact)
         if len(rows.replayed) and state.inputs is not None:
             rebuilt = self._turned(layer, rebuild(state.inputs))

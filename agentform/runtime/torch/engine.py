@@ -69,7 +69,8 @@ class TorchEngine:
         It covers the KV, and for models with recurrent layers their `num_slots` live states, their snapshots and copies
         of states while a layer runs. `snapshots` says what is kept of them: "exact", another name of
         `NAMED_POLICIES`, a `SnapshotPolicy`, or the tier of every unit; with a `codec` that is its business. After a
-        restore, `refresh_tokens` before the snapshot run again to warm up what it does not hold, if it holds not all.
+        restore, `refresh_tokens` before the snapshot run again to warm up what it does not hold, as far as that forgets
+        within four times as many.
         `keep_live_states`: the state that a request leaves in its slot serves the next one that goes on from there; by
         default where snapshots lose something, so that what follows in a conversation starts from exact states.
         With `host_budget_bytes` what is evicted from it stays in the host's memory, within that budget of its own.

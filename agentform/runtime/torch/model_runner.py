@@ -34,10 +34,11 @@ class ModelRunner:
         num_branches: int = 32,
         snapshots: str | SnapshotPolicy | TierPlan = "exact",
         codec: SnapshotCodec | None = None,
+        refresh_tokens: int = 0,
     ) -> None:
         """`num_slots` and `num_branches` count for models with recurrent layers: sequences that run at a time, and
         branch tokens of one score in one step. `snapshots` says what is kept of their states; `codec`, if given, does
-        it its own way.
+        it its own way. `refresh_tokens`: see `StatePool`.
 
         Raises EngineError for a model that cannot be served or has nothing to compress, CacheBudgetExceeded for too
         small a budget.
@@ -67,15 +68,16 @@ class ModelRunner:
                     compute=layers.compute,
                     kv=self._pool,
                     device=self.device,
+                    refresh_tokens=refresh_tokens,
                 )
                 if layers.recurrent
                 else None
             )
 
     @property
-    def drops(self) -> bool:
-        """Whether snapshots leave something out."""
-        return self._states is not None and self._states.drops
+    def can_refresh(self) -> bool:
+        """See `StatePool.can_refresh`."""
+        return self._states is not None and self._states.can_refresh
 
     def compute(self, segments: Sequence[Segment]) -> Sequence[Tensor]:
         """One step; per segment the logits `[rows, vocabulary]`. Writes the segments' KV, moves their states on.

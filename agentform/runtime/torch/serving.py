@@ -64,6 +64,7 @@ class Serving:
             num_branches=branches,
             snapshots=options.snapshots,
             codec=options.codec,
+            refresh_tokens=options.refresh_tokens,
         )
         keep_live = options.keep_live_states
         self.device = runner.device
@@ -79,7 +80,7 @@ class Serving:
             snapshot_bytes=runner.snapshot_bytes,
             codec=runner.codec.name if runner.is_recurrent else "",
             keep_live=not runner.codec.is_exact if keep_live is None else keep_live,
-            refresh_tokens=options.refresh_tokens if runner.drops else 0,
+            refresh_tokens=options.refresh_tokens if runner.can_refresh else 0,
             reuse=options.reuse_prefixes,
         )
         self._tiers = _tiers(self._cache, runner, options, digest=model.digest)

@@ -85,8 +85,11 @@ class SnapshotCodec(Protocol):
         """How many of the layer's last inputs `encode` needs, see `LayerState.inputs`; 0 for none."""
         ...
 
-    def dropped(self, layer: int, state: LayerState) -> Tensor | None:
-        """Where `decode` leaves nothing: bool, broadcastable to the recurrent state; `None` for nowhere."""
+    def dropped(self, layer: int, state: LayerState, *, within_tokens: float = math.inf) -> Tensor | None:
+        """Where `decode` leaves nothing of what is forgotten within so many tokens: bool, broadcastable to the
+
+        recurrent state; `None` for nowhere.
+        """
         ...
 
     def encode(self, layer: int, state: LayerState) -> Sequence[Tensor]:
@@ -119,7 +122,7 @@ class ExactCodec:
         """See `SnapshotCodec`."""
         return 0
 
-    def dropped(self, layer: int, state: LayerState) -> Tensor | None:
+    def dropped(self, layer: int, state: LayerState, *, within_tokens: float = math.inf) -> Tensor | None:
         """See `SnapshotCodec`."""
         return None
 

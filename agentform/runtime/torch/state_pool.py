@@ -13,7 +13,10 @@ from agentform.runtime.torch.kv_pool import KVPool
 from agentform.runtime.torch.linear_state import Layer, LinearState
 from agentform.runtime.torch.snapshot_codec import LayerState, Rebuild, SnapshotCodec, StateShape
 
-__all__ = ["StatePool"]
+__all__ = ["REFRESH_REACH", "StatePool"]
+
+REFRESH_REACH = 4.0
+"""A warm-up of W tokens is for heads that forget within so many times W; see `StatePool.load_cold`."""
 
 
 class StatePool:
@@ -33,8 +36,12 @@ class StatePool:
         compute: Mapping[int, Layer],
         kv: KVPool,
         device: torch.device,
+        refresh_tokens: int = 0,
+        refresh_reach: float = REFRESH_REACH,
     ) -> None:
-        """`compute` holds the layers themselves, for codecs that rebuild states from a layer's last inputs."""
+        """`compute` holds the layers themselves, for codecs that rebuild states from a layer's last inputs; warm-ups
+        are `refresh_tokens` long.
+        """
 
         def rows(shape: tuple[int, ...] | None, dtype: torch.dtype) -> Tensor | None:
             return None if shape is None else torch.zeros(num_slots, *shape, dtype=dtype, device=device)
@@ -51,6 +58,7 @@ class StatePool:
         self._in_place = {layer for layer, shape in shapes.items() if shape.is_written_in_place}
         self._codec = codec
         self._kv = kv
+        self._reach_tokens = refresh_tokens * refresh_reach if refresh_tokens else 0.0
 
     def rows(self, layer: int) -> tuple[Tensor | None, Tensor | None]:
         """A layer's conv and recurrent states of all slots, `[slots, ...]` each."""
@@ -62,9 +70,9 @@ class StatePool:
         return sum(self._sizes.values())
 
     @property
-    def drops(self) -> bool:
-        """Whether snapshots leave something out."""
-        return any(self._codec.dropped(layer, self._state(layer, 0)) is not None for layer in self._offsets)
+    def can_refresh(self) -> bool:
+        """Whether snapshots leave something out that a warm-up brings back."""
+        return any(self._warmed(layer, self._state(layer, 0)) is not None for layer in self._offsets)
 
     def is_written_in_place(self, layer: int) -> bool:
         """See `StateShape.is_written_in_place`."""
@@ -87,24 +95,27 @@ class StatePool:
         Heads of which something was dropped are zero as a whole: in a delta rule key channels read one another, and a
         channel that already holds a token would keep the others from learning it. The convolution starts from zero;
         what it last read lies before the warm-up and is in no snapshot.
+
+        Heads that forget much more slowly than the warm-up is long are not brought back: models normalise what a head
+        says, so one that has read a few tokens of many speaks as loudly as one that has read all.
         """
         self.load(slot, runs, num_tokens=num_tokens)
         for layer in self._offsets:
             state = self._state(layer, slot)
-            dropped = self._codec.dropped(layer, state)
-            if dropped is not None and state.recurrent is not None:
-                state.recurrent[dropped.flatten(1).any(dim=1)] = 0
+            warmed = self._warmed(layer, state)
+            if warmed is not None and state.recurrent is not None:
+                state.recurrent[warmed.flatten(1).any(dim=1)] = 0
             if state.conv is not None:
                 state.conv.zero_()
 
     def settle(self, layer: int, slot: int, runs: Runs, *, num_tokens: int) -> None:
-        """End a warm-up: only what the snapshot does not hold keeps what it learned, the rest is loaded again."""
+        """End a warm-up: only what was to be brought back keeps what it learned, the rest is loaded again."""
         state = self._state(layer, slot)
-        dropped = self._codec.dropped(layer, state)
+        warmed = self._warmed(layer, state)
         learned = state.recurrent.clone() if state.recurrent is not None else None
         self._load_layer(layer, slot, runs, num_tokens)
-        if dropped is not None and learned is not None and state.recurrent is not None:
-            state.recurrent.copy_(torch.where(dropped, learned, state.recurrent))
+        if warmed is not None and learned is not None and state.recurrent is not None:
+            state.recurrent.copy_(torch.where(warmed, learned, state.recurrent))
 
     def note_inputs(self, layer: int, slots: Sequence[int], hidden: Tensor) -> None:
         """Remember what a layer was just given, `[slots, tokens, dim]`, where the codec asks for it."""
@@ -123,6 +134,10 @@ class StatePool:
         for part in self._codec.encode(layer, self._state(layer, slot)):
             self._kv.write_bytes(runs, offset, part)
             offset += len(part)
+
+    def _warmed(self, layer: int, state: LayerState) -> Tensor | None:
+        """What a warm-up brings back, as `SnapshotCodec.dropped` says it."""
+        return self._codec.dropped(layer, state, within_tokens=self._reach_tokens)
 
     def _state(self, layer: int, slot: int) -> LayerState:
         conv, recurrent = self.rows(layer)
