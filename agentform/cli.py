@@ -222,7 +222,7 @@ def serve(
 def fill(
     schema: Annotated[str, typer.Argument(help="`module:attribute`, or a JSON Schema file.")],
     text: Annotated[list[str], typer.Option(help="A text file, or - for stdin; may be given several times.")],
-    model: Annotated[str, typer.Option(help="A catalogue name, a model folder, a hub id or `module:attribute`.")] = (
+    model: Annotated[str, typer.Option(help="A catalogue name, model folder, hub id, URL or `module:attribute`.")] = (
         "smollm2-135m"
     ),
     instructions: Annotated[str, typer.Option(help="What the model is told beside the schema's description.")] = "",
@@ -246,7 +246,7 @@ def fill(
 
 @app.command()
 def chat(
-    model: Annotated[str, typer.Option(help="A catalogue name, a model folder, a hub id or `module:attribute`.")] = (
+    model: Annotated[str, typer.Option(help="A catalogue name, model folder, hub id, URL or `module:attribute`.")] = (
         "smollm2-135m"
     ),
     tools: Annotated[

@@ -25,6 +25,10 @@
     │   ├── InvalidRequest
     │   ├── HorizonsUnknown
     │   ├── EngineClosed
+    │   ├── EngineUnavailable       a remote engine that cannot be reached or asked just now
+    │   ├── EngineUnauthorized
+    │   ├── ReplyMalformed
+    │   ├── ModelMismatch
     │   └── ScriptMismatch
     ├── CallError                   a call or form that cannot be completed
     │   ├── TokenizationChanged
@@ -63,14 +67,18 @@ __all__ = [
     "DuplicateTool",
     "EngineClosed",
     "EngineError",
+    "EngineUnauthorized",
+    "EngineUnavailable",
     "GrammarError",
     "HorizonsUnknown",
     "InvalidInput",
     "InvalidRequest",
     "InvalidToolName",
     "MissingDependency",
+    "ModelMismatch",
     "ModelNotFound",
     "Relaxation",
+    "ReplyMalformed",
     "SchemaError",
     "ScriptMismatch",
     "StoreCorrupt",
@@ -221,6 +229,22 @@ class HorizonsUnknown(EngineError):
 
 class EngineClosed(EngineError):
     """Raised when a request reaches an engine that is closed or whose worker died."""
+
+
+class EngineUnavailable(EngineError):
+    """Raised when a remote engine is not reached, is overloaded, falls silent or breaks off; it may be back later."""
+
+
+class EngineUnauthorized(EngineError):
+    """Raised when a remote engine refuses the key or the client certificate."""
+
+
+class ReplyMalformed(EngineError):
+    """Raised when a remote engine answers with something else than its protocol says."""
+
+
+class ModelMismatch(EngineError):
+    """Raised when a remote engine serves another model than the tokenizer belongs to, or than it served before."""
 
 
 class ScriptMismatch(EngineError):

@@ -39,7 +39,12 @@ def code_of(page: Path) -> list[Block]:
     """The page's Python; tests/sglang/test_shown.py runs the page that needs SGLang."""
     if page.name == "sglang.md":
         return []
-    return [block for block in blocks_of(page) if block.language == "python"]
+    return [block for block in blocks_of(page) if runs_here(block)]
+
+
+def runs_here(block: Block) -> bool:
+    """Blocks that need a server are run by tests/runtime/sglang/test_shown.py."""
+    return block.language == "python" and "http://" not in block.text
 
 
 def with_marks(pages: list[Path]) -> list[object]:
@@ -72,7 +77,7 @@ def test_the_blocks_of_a_page_run_in_their_order(page, tmp_path, monkeypatch, re
     for block in blocks_of(page):
         if block.title and not block.is_output:
             Path(block.title).write_text(block.text, encoding="utf-8")
-        if block.language == "python":
+        if runs_here(block):
             printed = run_block(block, page, namespace)
         elif block.is_output:
             assert printed.rstrip() == block.text.rstrip(), f"{name_of(page)}:{block.line}"

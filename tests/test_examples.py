@@ -25,8 +25,8 @@ RUNS = {
     "schema_evaluation/evaluate.py": (["--texts", "1"], ["/status: its description lists values", "shift in bits"]),
 }
 """Arguments of each example, and what it must print."""
-IN_SGLANGS_ENVIRONMENT = {"agent_on_sglang.py"}
-"""Run by tests/sglang/test_shown.py."""
+IN_SGLANGS_ENVIRONMENT = {"agent_on_sglang.py", "scale_out/talk.py"}
+"""Run by tests/sglang/test_shown.py and tests/sglang/test_scale_out.py."""
 
 
 def run(name: str, arguments: list[str], monkeypatch, capsys) -> str:

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import inspect
+import os
 from typing import Any
 
+from agentform.errors import InvalidRequest, MissingDependency
 from agentform.runtime.engine import Engine
 from agentform.runtime.torch.dependencies import torch_extra
 
 __all__ = ["load_engine"]
 
-
 _SGLANG = "sglang:"
 
 
 def load_engine(name: str, **options: Any) -> Engine:
-    """An engine for a catalogue name such as "smollm2-135m", a model folder or a Hugging Face hub id.
+    """An engine for a catalogue name such as "smollm2-135m", a model folder, a Hugging Face hub id or a server's URL.
 
     `options` are TorchEngine's keyword arguments, such as `cache_dir`, or `snapshots="balanced"` for hybrid models.
     "sglang:" before the name loads it into SGLang; `options` are then SGLang's server arguments.
-    Raises: ModelNotFound, WeightsUnavailable, WeightsCorrupt, MissingDependency, CacheBudgetExceeded, EngineError.
+    For a URL (``http://host:30000``, ``https://…``) they are SGLangServer's; after a ``#`` the URL may name the
+    tokenizer, and AGENTFORM_ENGINE_KEY may hold the `api_key`.
+    Raises what SGLangServer does, or ModelNotFound, WeightsUnavailable, WeightsCorrupt, MissingDependency,
+    CacheBudgetExceeded, EngineError.
     """
+    if name.startswith(("http://", "https://")):
+        return _server(name, options)
     if name.startswith(_SGLANG):
         return _sglang_engine(name.removeprefix(_SGLANG), options)
     with torch_extra():
@@ -27,6 +34,21 @@ def load_engine(name: str, **options: Any) -> Engine:
         from agentform.runtime.torch.weights import resolve_model
 
         return TorchEngine(resolve_model(name), name=name, **options)
+
+
+def _server(name: str, options: dict[str, Any]) -> Engine:
+    try:
+        from agentform.runtime.sglang.server import SGLangServer
+    except ModuleNotFoundError as error:
+        if error.name != "httpx":
+            raise
+        raise MissingDependency("httpx is needed to speak to a server: pip install 'agentform[client]'") from error
+    known = inspect.signature(SGLangServer).parameters
+    if unknown := sorted(options.keys() - known.keys()):
+        raise InvalidRequest(f"an engine behind a URL takes no {', '.join(unknown)}; that is the server's business")
+    url, _, tokenizer = name.partition("#")
+    given = {"tokenizer": tokenizer or None, "api_key": os.environ.get("AGENTFORM_ENGINE_KEY") or None}
+    return SGLangServer(url, **{**given, **options})
 
 
 def _sglang_engine(name: str, options: dict[str, Any]) -> Engine:

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import anyio
 import anyio.lowlevel
 
-__all__ = ["Mailbox"]
+__all__ = ["Mailbox", "loop_caller"]
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ class Mailbox(Generic[T]):
     def __init__(self) -> None:
         self._items: deque[T | BaseException] = deque()
         self._event: anyio.Event | None = None
-        self._call_in_loop = _caller()
+        self._call_in_loop = loop_caller()
 
     def put(self, item: T | BaseException) -> None:
         """Deliver an item, or an error for `get` to raise. Never blocks; a loop that has ended is ignored."""
@@ -49,8 +49,8 @@ class Mailbox(Generic[T]):
             self._event.set()
 
 
-def _caller() -> Callable[[Callable[[], Any]], Any]:
-    """How another thread makes the running loop call a function soon."""
+def loop_caller() -> Callable[[Callable[[], Any]], Any]:
+    """How any thread makes the loop that is running here call a function soon."""
     trio: Any = sys.modules.get("trio")
     if trio is not None and trio.lowlevel.in_trio_run():
         return trio.lowlevel.current_trio_token().run_sync_soon

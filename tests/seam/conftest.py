@@ -7,23 +7,27 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
+import httpx
 import pytest
 import torch
 from transformers import PreTrainedModel
 
 from agentform.runtime.engine import Engine
+from agentform.runtime.sglang.server import SGLangServer
 from agentform.runtime.torch.engine import TorchEngine
 from tests.support.tiny_model import write_tiny_model
 
-ENGINES = ["torch"]
+ENGINES = ["torch", "double"]
 if find_spec("sglang") is not None:
-    ENGINES += ["sglang"]
+    ENGINES += ["sglang", "server", "router"]
 CONTEXT_TOKENS = 512
 SEEN = 3
 _seeds = count()
@@ -94,8 +98,60 @@ def sglang_engine(seam_model):
     engine.close()
 
 
+@pytest.fixture(scope="session")
+def double_engine(torch_engine, seam_model):
+    """Over HTTP to what looks like SGLang and is the embedded engine."""
+    from tests.support.fake_sglang import FakeSGLang, served
+
+    with served(FakeSGLang(torch_engine.engine, seam_model.folder)) as listening:
+        engine = SGLangServer(listening.url)
+        yield Served(engine=engine, num_running=torch_engine.num_running)
+        anyio.run(engine.aclose)
+
+
+@pytest.fixture(scope="session")
+def sglang_server(seam_model):
+    """SGLang's own server, as a process."""
+    from benchmarks._sglang import server
+
+    with server(
+        seam_model.folder, max_total_tokens=4096, max_running_requests=8, load_snapshot_publish_interval=1
+    ) as running:
+        yield running.url
+
+
+@pytest.fixture(scope="session")
+def server_engine(sglang_server):
+    with over_http(sglang_server, sglang_server) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def router_engine(sglang_server):
+    """SGLang's router before the same server."""
+    from benchmarks._sglang import router
+
+    with router([sglang_server], policy="cache_aware") as running, over_http(running.url, sglang_server) as found:
+        yield found
+
+
+@contextmanager
+def over_http(url, server):
+    async def num_running() -> int:
+        loads = (await anyio.to_thread.run_sync(httpx.get, f"{server}/v1/loads")).json()["loads"]
+        return sum(load["num_running_reqs"] + load["num_waiting_reqs"] for load in loads)
+
+    engine = SGLangServer(url)
+    yield Served(engine=engine, num_running=num_running)
+    anyio.run(engine.aclose)
+
+
+_NEED_SGLANG = ("sglang", "server", "router")
+
+
 @pytest.fixture(
-    scope="session", params=[pytest.param(each, marks=[pytest.mark.sglang] * (each != "torch")) for each in ENGINES]
+    scope="session",
+    params=[pytest.param(each, marks=[pytest.mark.sglang] * (each in _NEED_SGLANG)) for each in ENGINES],
 )
 def served(request) -> Served:
     return request.getfixturevalue(f"{request.param}_engine")

@@ -137,7 +137,9 @@ async def test_a_completion_ends_where_the_context_does(engine):
 async def test_closing_the_generator_frees_the_request(served):
     stream = served.engine.generate(GenerateRequest(prompt_ids=fresh_prompt(), max_tokens=400))
     await anext(stream)
-    assert await served.num_running()
+    with anyio.fail_after(20):
+        while not await served.num_running():  # noqa: ASYNC110 - a server tells a little late
+            await anyio.sleep(0.005)
     await stream.aclose()
     await served.settled()
 
@@ -198,7 +200,8 @@ async def test_what_is_told_of_the_model(engine):
     assert after.requests == before.requests + 1
     assert after.lookup_tokens == before.lookup_tokens + 40
     assert after.conversations["somebody"].lookup_tokens >= 40
-    assert after.capacity_tokens > 0
+    # A router does not say what the servers behind it hold.
+    assert after.capacity_tokens > 0 or getattr(engine, "is_router", False)
 
 
 def test_event_loops_one_after_the_other(engine):

