@@ -59,7 +59,7 @@ def test_step_attends_as_the_textbook_does(segments):
     key = torch.randn(1, KV_HEADS, step.num_tokens, DIM)
     value = torch.randn(1, KV_HEADS, step.num_tokens, VALUE_DIM)
     out = step.attend(0, query, key, value, 0.3)
-    keys, values = pool.read(0, ((0, 400),))
+    keys, values = pool.read(0, ((0, 400),), torch.float32)
     row = 0
     for segment in segments:
         places = list(positions(segment.runs))
@@ -69,6 +69,19 @@ def test_step_attends_as_the_textbook_does(segments):
             expected = plain(query[0, :, row], keys[:, seen], values[:, seen])
             torch.testing.assert_close(out[0, row], expected, rtol=1e-5, atol=1e-5)
             row += 1
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_runs_are_read_as_their_positions_one_by_one(dtype):
+    pool = KVPool({0: SHAPE}, 30, dtype=torch.bfloat16, device=CPU)
+    keys, values = torch.randn(KV_HEADS, 30, DIM).bfloat16(), torch.randn(KV_HEADS, 30, VALUE_DIM).bfloat16()
+    pool.write(0, keys, values, slice(0, 30))
+    for runs in (((4, 9),), ((20, 30), (3, 4), (7, 12))):
+        found = pool.read(0, runs, dtype)
+        places = list(positions(runs))
+        assert found[0].dtype == found[1].dtype == dtype
+        assert torch.equal(found[0], keys[:, places].to(dtype))
+        assert torch.equal(found[1], values[:, places].to(dtype))
 
 
 def test_position_ids_follow_the_tree():

@@ -133,3 +133,14 @@ def test_guesses_that_do_not_pay_are_given_up():
     for _ in range(20):
         assert paying.guess(ids, 4)
         paying.count(4, 2)
+
+
+def test_a_guess_is_long_only_after_one_that_was_right_to_its_end():
+    lookup, ids = PromptLookup(shortest_match=2), [*range(20), 0, 1, 2]
+    assert lookup.guess(ids, 7) == [3, 4, 5]
+    lookup.count(3, 3)
+    ids += [3, 4, 5, 6]
+    assert lookup.guess(ids, 7) == [7, 8, 9, 10, 11, 12, 13]
+    lookup.count(7, 2)
+    ids += [7, 8, 0, 1, 2]
+    assert len(lookup.guess(ids, 7)) == 3

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from agentform.runtime.cache.runs import Runs
 
-__all__ = ["Span", "attend"]
+__all__ = ["Span", "attend", "kv_dtype"]
 
 _BLOCK = 128
 """Queries per block: its weights stay in the CPU's cache, and keys behind its last query are skipped."""
@@ -48,6 +48,11 @@ def attend(query: Tensor, keys: Tensor, values: Tensor, span: Span, scale: float
     if query.is_cuda:
         return _attend_fused(grouped, keys, values, span.mask, scale)
     return _attend_in_blocks(grouped, keys, values, span.mask, scale)
+
+
+def kv_dtype(query: Tensor, span: Span) -> torch.dtype:
+    """In which dtype `attend` computes, so that keys and values are best read in it."""
+    return torch.float32 if span.mask is None and not query.is_cuda else query.dtype
 
 
 def _attend_one(query: Tensor, keys: Tensor, values: Tensor, scale: float) -> Tensor:

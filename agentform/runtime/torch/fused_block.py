@@ -66,17 +66,23 @@ class FusedBlock(nn.Module):
         self.input_norm, self.mlp_norm = _Norm(layer.input_layernorm), _Norm(layer.post_attention_layernorm)
         self.qkv, self.out = products["qkv"], products["out"]
         self.gate_up, self.down = products["gate_up"], products["down"]
+        # A module that is looked up and called by a module costs as much as an operation; these have no hooks.
+        self._norms = self.input_norm.forward, self.mlp_norm.forward
+        self._calls = self.qkv.forward, self.out.forward, self.gate_up.forward, self.down.forward
+        self._act = self._activation.forward
 
     def forward(self, hidden: Tensor, cos: Tensor, sin: Tensor, step: Any) -> Tensor:
         """Float32 `[tokens, dim]` to the same shape, in place; cos and sin as `_SignedRotary` gives them."""
-        hidden += self.out(self._attend(self.input_norm(hidden), cos, sin, step))
-        gate, up = self.gate_up(self.mlp_norm(hidden)).chunk(2, -1)
-        hidden += self.down(self._activation(gate) * up)
+        norm_input, norm_mlp = self._norms
+        _, out, gate_up, down = self._calls
+        hidden += out(self._attend(norm_input(hidden), cos, sin, step))
+        gate, up = gate_up(norm_mlp(hidden)).chunk(2, -1)
+        hidden += down(self._act(gate) * up)
         return hidden
 
     def _attend(self, inputs: Tensor, cos: Tensor, sin: Tensor, step: Any) -> Tensor:
         tokens, num_rotated = len(inputs), self._num_heads + self._num_kv_heads
-        heads = self.qkv(inputs).view(1, tokens, -1, self._width)
+        heads = self._calls[0](inputs).view(1, tokens, -1, self._width)
         rotated = _rotate(heads.narrow(2, 0, num_rotated), cos, sin).transpose(1, 2)
         query, key = rotated.narrow(1, 0, self._num_heads), rotated.narrow(1, self._num_heads, self._num_kv_heads)
         value = heads.narrow(2, num_rotated, self._num_kv_heads).transpose(1, 2)

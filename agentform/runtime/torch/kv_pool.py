@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from agentform.runtime.cache.runs import Runs
+from agentform.runtime.cache.runs import Runs, count
 
 __all__ = ["BARE_POSITION_BYTES", "KVPool", "LayerShape", "bytes_per_position"]
 
@@ -61,16 +61,9 @@ class KVPool:
             self._keys[layer].index_copy_(1, slots, key)
             self._values[layer].index_copy_(1, slots, value)
 
-    def read(self, layer: int, runs: Runs) -> tuple[Tensor, Tensor]:
-        """Keys and values at `runs`, `[kv_heads, positions, dim]`: a view for one run, a copy for several."""
-        keys, values = self._keys[layer], self._values[layer]
-        if len(runs) == 1:
-            start, stop = runs[0]
-            return keys[:, start:stop], values[:, start:stop]
-        return (
-            torch.cat([keys[:, start:stop] for start, stop in runs], dim=1),
-            torch.cat([values[:, start:stop] for start, stop in runs], dim=1),
-        )
+    def read(self, layer: int, runs: Runs, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Keys and values at `runs`, `[kv_heads, positions, dim]`: a view for one run of this dtype, else one copy."""
+        return _gathered(self._keys[layer], runs, dtype), _gathered(self._values[layer], runs, dtype)
 
     def export(self, runs: Runs) -> Tensor:
         """KV at `runs` in an order that does not depend on how they are cut, uint8 `[count(runs) * bytes]`."""
@@ -117,3 +110,17 @@ class KVPool:
                         num -= taken
                         offset += taken
                     offset -= min(offset, size)
+
+
+def _gathered(stored: Tensor, runs: Runs, dtype: torch.dtype) -> Tensor:
+    if len(runs) == 1:
+        start, stop = runs[0]
+        return stored[:, start:stop].to(dtype)
+    if dtype == stored.dtype:
+        return torch.cat([stored[:, start:stop] for start, stop in runs], dim=1)
+    gathered = stored.new_empty(stored.shape[0], count(runs), stored.shape[2], dtype=dtype)
+    at = 0
+    for start, stop in runs:
+        gathered[:, at : at + stop - start] = stored[:, start:stop]
+        at += stop - start
+    return gathered

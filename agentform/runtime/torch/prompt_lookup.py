@@ -14,6 +14,7 @@ from collections.abc import Sequence
 __all__ = ["PromptLookup"]
 
 _LONGEST_MATCH = 3
+_FIRST_GUESS, _LONGEST_GUESS = 3, 7
 _FREE_MISSES = 8
 """Guessed tokens that may be wrong before guesses have to pay."""
 _LEAST_ACCEPTED = 0.25
@@ -29,25 +30,27 @@ class PromptLookup:
         self._text = array("I")
         self._num_guessed = 0
         self._num_right = 0
+        self._longest = _FIRST_GUESS
 
     def guess(self, ids: Sequence[int], limit: int) -> list[int]:
         """At most `limit` tokens that may come after `ids`, which only ever grow; none while guesses do not pay.
 
-        The longer the match, the longer the guess: three tokens to seven, so that with the one before there are at most
-        eight, which products for few rows take.
+        Three tokens until a guess was right to its end, then up to seven as long as they are. With the one before them
+        that is four rows, which products unpack their weights for once, or eight, which they do twice for.
         """
         self._text.extend(ids[len(self._text) :])
         if limit < 1 or self._num_right < _LEAST_ACCEPTED * self._num_guessed - _FREE_MISSES:
             return []
         for size in range(min(_LONGEST_MATCH, len(ids) - 1), self._shortest - 1, -1):
             if (at := self._last(size)) is not None:
-                return self._text[at : at + min(limit, 1 + 2 * size)].tolist()
+                return self._text[at : at + min(limit, self._longest, 1 + 2 * size)].tolist()
         return []
 
     def count(self, num_guessed: int, num_right: int) -> None:
         """Of a guess of so many tokens so many, from its first, were what the model wrote."""
         self._num_guessed += num_guessed
         self._num_right += num_right
+        self._longest = _LONGEST_GUESS if num_right == num_guessed else _FIRST_GUESS
 
     def _last(self, size: int) -> int | None:
         """Where the last `size` tokens stood before: the index behind them, the latest if there are several."""

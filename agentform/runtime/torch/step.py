@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from agentform.runtime.cache.runs import count, cut, join, positions
-from agentform.runtime.torch.attention import Span, attend
+from agentform.runtime.torch.attention import Span, attend, kv_dtype
 from agentform.runtime.torch.kv_pool import KVPool
 from agentform.runtime.torch.linear_state import Layer
 from agentform.runtime.torch.linear_step import LinearStep
@@ -64,7 +64,7 @@ class Step:
             self._pool.write(layer, key[0, :, self._fresh], value[0, :, self._fresh], self._slots)
         parts: list[Tensor] = []
         for span in self._spans:
-            keys, values = self._pool.read(layer, span.runs)
+            keys, values = self._pool.read(layer, span.runs, kv_dtype(query, span))
             part = query[0] if len(self._spans) == 1 else query[0, :, span.start : span.stop]
             parts.append(attend(part, keys, values, span, scale))
         return (parts[0] if len(parts) == 1 else torch.cat(parts)).unsqueeze(0)
