@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,19 @@ from benchmarks.recall.tasks import ASK, VALUES, Batch, draw
 from benchmarks.snapshots.lab import Lab
 from benchmarks.snapshots.ways import ranked
 
-__all__ = ["measure", "one_conversation"]
+__all__ = ["WAYS", "measure", "one_conversation"]
+
+WAYS = ("exact", "drop", "int8", "both")
 
 _SHARE = 0.38
 _NEW = 16
 """Tokens that a conversation adds when it comes again."""
 
 
-def measure(folder: Path, *, conversations: int, tokens: int, slots: int, seed: int) -> dict[str, Any]:
-    """Second passes with as many bytes as `slots` exact snapshots take, exact and compressed."""
+def measure(
+    folder: Path, *, conversations: int, tokens: int, slots: int, seed: int, names: Sequence[str] = WAYS
+) -> dict[str, Any]:
+    """Second passes with as many bytes as `slots` exact conversations take, in the ways named."""
     lab = Lab(folder, most_tokens=64)
     budget = _budget(folder, tokens, slots)
     batch = draw(
@@ -46,7 +51,7 @@ def measure(folder: Path, *, conversations: int, tokens: int, slots: int, seed: 
         "tokens": tokens,
         "slots": slots,
         "budget_bytes": budget,
-        "ways": {name: asyncio.run(_two_passes(folder, plan, budget, batch)) for name, plan in plans.items()},
+        "ways": {name: asyncio.run(_two_passes(folder, plans[name], budget, batch)) for name in names},
     }
 
 

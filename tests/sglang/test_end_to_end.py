@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
 import pytest
@@ -35,25 +34,29 @@ class Ticket(BaseModel):
     name: str = Field(max_length=20)
 
 
-async def test_scores_are_those_of_transformers(demo_on_sglang, weights_folder):
+async def test_scores_are_as_near_to_float32_as_those_of_transformers(demo_on_sglang, weights_folder):
     from transformers import AutoModelForCausalLM
 
-    reference = AutoModelForCausalLM.from_pretrained(weights_folder, dtype=torch.bfloat16).eval()
+    exact, rounded = (
+        AutoModelForCausalLM.from_pretrained(weights_folder, dtype=dtype).eval()
+        for dtype in (torch.float32, torch.bfloat16)
+    )
     encode = demo_on_sglang.tokenizer.encode
     prompt = encode("The capital of France is Paris. The capital of Italy is")
     paths = ((), encode(" Rome"), encode(" Rome, and the capital of Spain is"))
-    candidates = tuple(encode(text)[0] for text in (" Rome", " Madrid", ",", ".", " the"))
-    branches = tuple(Branch(path=path, candidates=candidates) for path in paths)
+    candidates = [encode(text)[0] for text in (" Rome", " Madrid", ",", ".", " the")]
+    branches = tuple(Branch(path=path, candidates=tuple(candidates)) for path in paths)
     result = await demo_on_sglang.score(ScoreRequest(prompt_ids=prompt, branches=branches))
-    for branch, found in zip(branches, result.logprobs, strict=True):
+
+    def of(model) -> torch.Tensor:
         with torch.no_grad():
-            logits = reference(torch.tensor([prompt + branch.path])).logits[0, -1].float()
-        expected = logits.log_softmax(dim=-1)[list(candidates)]
-        scored = torch.tensor(found)
-        # Both round their logits to bfloat16, which has 8 bits: two neighbours at the size of the largest.
-        step = 2.0 ** (math.floor(math.log2(float(logits.abs().max()))) - 7)
-        assert float((scored - expected).abs().max()) <= step
-        assert float((scored.exp() - expected.exp()).abs().max()) < 0.02
+            logits = [model(torch.tensor([prompt + path])).logits[0, -1].float() for path in paths]
+        return torch.stack([each.log_softmax(dim=-1)[candidates] for each in logits])
+
+    wanted, found = of(exact), torch.tensor(result.logprobs)
+    # Thirty layers in bfloat16 put transformers itself 0.07 to 0.14 off here; in float32 SGLang agrees to 0.0001.
+    assert float((found - wanted).abs().max()) <= 1.5 * float((of(rounded) - wanted).abs().max())
+    assert float((found.exp() - wanted.exp()).abs().max()) < 0.02
 
 
 async def test_a_form_is_filled(demo_on_sglang):

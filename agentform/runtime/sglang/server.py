@@ -95,14 +95,17 @@ class SGLangServer:
             read_timeout_s: The longest silence while a reply is awaited.
             max_connections: At once, per event loop; a request takes one for as long as its reply lasts.
             retries: What is asked again, how often, after what wait.
-            transport, async_transport: Instead of the network, for tests and special proxies.
+            transport: Instead of the network, for tests and special proxies; asked while starting.
+            async_transport: The same for requests.
 
         Raises:
             EngineUnavailable: nothing answers at the address.
             EngineUnauthorized: the key or certificate is refused.
             ModelMismatch: the tokenizer is not the model's, or the context not so long.
             ModelNotFound: the tokenizer has to be named.
-            InvalidRequest, ReplyMalformed, EngineError.
+            InvalidRequest: the address or an argument is none that can be used.
+            ReplyMalformed: what answers is no SGLang server.
+            EngineError: the server refused for a reason of its own.
         """
         connection = Connection(
             url=url,
