@@ -112,12 +112,12 @@ def _passes(quick: bool, models: Sequence[str]) -> Any:
 
 def _long_passes(quick: bool, models: Sequence[str]) -> Any:
     """About an hour of CPU: most of it is four first passes and one second pass in which nothing is found."""
-    many = (
-        {"conversations": 6, "tokens": 128, "slots": 3}
-        if quick
-        else {"conversations": 500, "tokens": 4096, "slots": 256}
-    )
-    return {"engine": {**passes.measure(folder_of("gdn"), **many, seed=_LONG_SEED), "seed": _LONG_SEED}}
+    size = {"conversations": 6, "tokens": 128} if quick else {"conversations": 500, "tokens": 4096}
+    few, more = (3, 5) if quick else (256, 384)
+    return {
+        name: {**passes.measure(folder_of("gdn"), **size, slots=slots, seed=_LONG_SEED, names=ways), "seed": _LONG_SEED}
+        for name, slots, ways in (("engine", few, passes.WAYS), ("roomier", more, ("exact", "both")))
+    }
 
 
 PARTS: Mapping[str, _Part] = {
