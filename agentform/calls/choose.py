@@ -10,14 +10,15 @@ from functools import partial
 from agentform.calls.at_once import at_once
 from agentform.calls.lead_in import LeadIn, Posed, pose
 from agentform.calls.limits import Limits
-from agentform.calls.options import OptionTrie, build_trie, option_lines
+from agentform.calls.options import build_trie, option_lines
 from agentform.calls.place import Place
 from agentform.calls.prior import PriorStore, calibrated
 from agentform.calls.questions import Question
 from agentform.calls.session import Session
+from agentform.calls.transcript import Context
 from agentform.errors import Abstained, InvalidInput
 from agentform.messages import Alternative, Evidence, How, JsonValue
-from agentform.runtime.engine import Engine
+from agentform.runtime.engine import Engine, Tokenizer
 from agentform.schema.form import pointer
 
 __all__ = ["Answer", "Priors", "Scoring", "answer_from", "choose", "require_confidence"]
@@ -193,23 +194,37 @@ async def _log_scores(
     posed = [pose(question, place, scoring.lead_in, rotations=scoring.rotations) for question in questions]
     every = [item for items in posed for item in items]
     prompt_ids = _shared([item.context.ids for item in every])
-    tries = [_trie(session, item, len(prompt_ids)) for item in every]
-    logprobs = iter(await session.score(prompt_ids, [branch for trie in tries for branch in trie.branches]))
+    lines = [_lines(session.tokenizer, item, len(prompt_ids)) for item in every]
+    opening = _opening(session.tokenizer, place.json(), every, lines) if questions[0].kind != "action" else ()
+    tries = [build_trie([line[len(opening) :] for line in own]) for own in lines]
+    branches = [branch for trie in tries for branch in trie.branches]
+    logprobs = iter(await session.score(prompt_ids + opening, branches))
     scored = iter([trie.log_scores([next(logprobs) for _ in trie.branches]) for trie in tries])
     return [_by_answer(items, [next(scored) for _ in items]) for items in posed]
 
 
 def _shared(prompts: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """The common beginning of the prompts; they differ where a lead-in stands before a frame with control tokens."""
+    """The common beginning; prompts differ where a lead-in stands before a frame with control tokens."""
     low, high = min(prompts), max(prompts)
     length = next((at for at, token in enumerate(low) if at >= len(high) or high[at] != token), len(low))
     return low[:length]
 
 
-def _trie(session: Session, posed: Posed, num_shared: int) -> OptionTrie:
+def _lines(tokenizer: Tokenizer, posed: Posed, num_shared: int) -> list[tuple[int, ...]]:
     own = posed.context.ids[num_shared:]
-    lines = option_lines(session.tokenizer, posed.context.line(posed.lead), posed.texts)
-    return build_trie([own + line for line in lines])
+    return [own + line for line in option_lines(tokenizer, posed.context.line(posed.lead), posed.texts)]
+
+
+def _opening(
+    tokenizer: Tokenizer, begin: Context, posed: Sequence[Posed], lines: Sequence[Sequence[tuple[int, ...]]]
+) -> tuple[int, ...]:
+    """Tokens of the frame before the JSON with which every line begins.
+
+    Whatever comes next begins with them too: read as a part of the prompt they stay in the cache.
+    """
+    if not begin.tail or any(item.context != begin for item in posed):
+        return ()
+    return _shared([tokenizer.encode(begin.tail), *(line for own in lines for line in own)])
 
 
 def _by_answer(posed: Sequence[Posed], scored: Sequence[Sequence[float]]) -> tuple[float, ...]:

@@ -29,6 +29,8 @@ __all__ = ["Answers", "Decided", "decide", "indices"]
 Answers: TypeAlias = Mapping[tuple[Path, Kind], Answer]
 _Group: TypeAlias = tuple[Path, str]
 """Fields of one record that are linked by dependencies: the record's path and the name of one of them."""
+_FEW_OPTIONS = 16
+"""Values of so many options, at most, are asked for before it is known that their property is there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,11 +71,12 @@ async def decide(
     """
     search = _Search(root, dict(answers or {}), dict(texts or {}))
     while True:
-        while wave := search.wave():
+        while wave := search.wave(ahead=not scoring.running):
             questions = {question.place: question for _, _, question in wave}
             found = await choose(session, place, list(questions.values()), scoring=scoring, priors=priors)
             search.take(wave, dict(zip(questions, found, strict=True)), width=scoring.beam)
         search.settle()
+        search.drop_absent()
         places = early_free_leaves(root, indices(search.answers), search.texts)
         if not places:
             break
@@ -93,9 +96,13 @@ class _Search:
         self.answers = answers
         self.texts = texts
 
-    def wave(self) -> list[tuple[_Group | None, int, Question]]:
-        """Open questions, each with its group and the hypothesis under which it is asked."""
-        found = [(None, 0, q) for q in self._open(_Hypothesis()) if self._group(q) is None]
+    def wave(self, *, ahead: bool = False) -> list[tuple[_Group | None, int, Question]]:
+        """Open questions, each with its group and the hypothesis under which it is asked.
+
+        With `ahead` the values of optional properties are asked for beside their presence; see `drop_absent`.
+        """
+        alone = [question for question in self._open(_Hypothesis()) if self._group(question) is None]
+        found = [(None, 0, question) for question in (*alone, *(self._ahead(alone) if ahead else ()))]
         linked: list[tuple[_Group | None, int, Question]] = []
         for group in dict.fromkeys(self._linked.values()):
             for number, hypothesis in enumerate(self._beams.get(group, [_Hypothesis()])):
@@ -139,6 +146,28 @@ class _Search:
         for beam in self._beams.values():
             self.answers |= beam[0].answers
         self._beams.clear()
+
+    def drop_absent(self) -> None:
+        """Forget the values of properties that turned out to be absent."""
+        absent = {path for (path, kind), answer in self.answers.items() if kind == "presence" and not answer.index}
+        self.answers = {
+            key: answer for key, answer in self.answers.items() if key[1] != "value" or key[0] not in absent
+        }
+
+    def _ahead(self, asked: Sequence[Question]) -> list[Question]:
+        """The values of the properties whose presence is `asked` for.
+
+        They stand behind the same key, so that they cost a token or two each and save a request where it is there.
+        """
+        present = {question.key: 1 for question in asked if question.kind == "presence"}
+        opened = open_questions(self._root, indices(self.answers) | present, self.texts) if present else ()
+        return [
+            question
+            for question in opened
+            if question.kind == "value"
+            and (question.path, "presence") in present
+            and len(question.answers) <= _FEW_OPTIONS
+        ]
 
     def _open(self, hypothesis: _Hypothesis) -> list[Question]:
         return open_questions(self._root, indices(self.answers | dict(hypothesis.answers)), self.texts)

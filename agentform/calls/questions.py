@@ -2,8 +2,8 @@
 
 A question is scored where its answer would be written: after its own key, in an object that holds nothing else but
 the keys above it. That makes questions independent of one another, so that one batch answers them all. What depends
-on an answer is asked in a later wave: an arm's leaves, the value of an optional property, and a field that depends on
-others, which is scored with their values written before its key.
+on an answer is asked in a later wave: an arm's leaves, the value of an optional property (or ahead, with its
+presence), and a field that depends on others, which is scored with their values written before its key.
 """
 
 from __future__ import annotations

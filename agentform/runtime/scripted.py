@@ -119,9 +119,10 @@ class ScriptedEngine:
         if part is not None and not await _waited(part.step.delay_s, request.deadline_s):
             raise DeadlineExceeded(f"the request was not done within {request.deadline_s} s")
         await anyio.lowlevel.checkpoint()
+        nullable = self._nullable(request, part) if part else frozenset()
         num_scored = len(request.prompt_ids) + sum(len(branch.path) for branch in request.branches)
         return ScoreResult(
-            logprobs=tuple(self._logprobs(request.prompt_ids, branch, part) for branch in request.branches),
+            logprobs=tuple(self._logprobs(request.prompt_ids, b, part, nullable) for b in request.branches),
             usage=Usage(prompt_tokens=len(request.prompt_ids), computed_tokens=num_scored),
         )
 
@@ -219,16 +220,30 @@ class ScriptedEngine:
         usage = Usage(prompt_tokens=num_prompt, computed_tokens=num_prompt + num_sampled, completion_tokens=num_sampled)
         return Chunk(token_ids=token_ids, finish=finish, stop=stop or None, usage=usage)
 
-    def _logprobs(self, prompt_ids: tuple[int, ...], branch: Branch, part: _Part | None) -> tuple[float, ...]:
+    def _nullable(self, request: ScoreRequest, part: _Part) -> frozenset[tuple[str, ...]]:
+        """Where the request asks whether there is null; it may ask for a value in the same place beside that."""
+        found: set[tuple[str, ...]] = set()
+        for branch in request.branches:
+            ids = request.prompt_ids + branch.path
+            place = self._place(ids, self._server(ids, part))
+            if not place.written.strip() and b"n"[0] in branch.candidates:
+                found.add(place.path)
+        return frozenset(found)
+
+    def _logprobs(
+        self, prompt_ids: tuple[int, ...], branch: Branch, part: _Part | None, nullable: frozenset[tuple[str, ...]]
+    ) -> tuple[float, ...]:
         num = len(branch.candidates)
         ids = prompt_ids + branch.path
-        wanted = self._wanted(ids, branch.candidates, self._server(ids, part)) if part else None
+        wanted = self._wanted(ids, branch.candidates, self._server(ids, part), nullable) if part else None
         if wanted is None:
             return (math.log(self._legal_mass / num),) * num
         rest = max((self._legal_mass - self._probability) / max(num - 1, 1), 1e-9)
         return tuple(math.log(self._probability if c == wanted else rest) for c in branch.candidates)
 
-    def _wanted(self, ids: tuple[int, ...], candidates: Sequence[int], part: _Part) -> int | None:
+    def _wanted(
+        self, ids: tuple[int, ...], candidates: Sequence[int], part: _Part, nullable: frozenset[tuple[str, ...]]
+    ) -> int | None:
         """The candidate that goes on with the script's answer; `None` where the branch has left it already."""
         place = self._place(ids, part)
         if ByteTokenizer.END in candidates:  # another call, or the end of the turn
@@ -237,9 +252,11 @@ class ScriptedEngine:
         try:
             answer = _json(scripted_value(part.step, place))
         except ScriptMismatch:
-            if place.written.strip() or b"n"[0] not in candidates:
+            if place.path not in nullable:
                 raise
             answer = "null"  # where `null` is an option, not to be in the script is to be absent
+        if answer == "null" and place.path in nullable and b"n"[0] not in candidates:
+            return None  # the value of what is absent
         # A value stands after its key and a space; what closes the object, or a line break, ends a number.
         expected = (f" {answer}}}" if place.path else f"{answer}\n").encode()
         written = place.written.encode(errors="surrogateescape")

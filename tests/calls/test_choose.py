@@ -31,7 +31,8 @@ async def test_all_questions_go_out_in_one_request_and_texts_of_one_answer_add_u
     asked = [question("xyz", [0, 1, 1], ["X", "YZ"]), question("pq", [0, 1], [None, 2], path=("b", "c/d"))]
     first, second = await choose(session, at(Context(ids=(65,), tail="t")), asked, scoring=Scoring(), priors=None)
     assert len(engine.scored) == 1
-    assert [bytes(b.path) for b in engine.scored[0].branches] == [b"t", b"t"]
+    assert bytes(engine.scored[0].prompt_ids) == b"At"  # what all have in common is prompt, and stays in the cache
+    assert [b.path for b in engine.scored[0].branches] == [(), ()]
     assert (first.value, second.value) == ("YZ", 2)
     assert first.probabilities == pytest.approx((3 / 7, 4 / 7))
     assert first.legal_mass == pytest.approx(0.7)

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from agentform.calls.choose import Scoring
 from agentform.calls.fill import in_sequence
 from agentform.calls.form_filling import fill
+from agentform.calls.limits import Limits
 from agentform.calls.questions import early_free_leaves, open_questions
 from agentform.calls.text import text_of
 from agentform.schema.depends import DependsOn
@@ -139,3 +140,37 @@ def test_every_order_of_dependencies_is_decided_to_the_end(record, sequence):
     assert sorted(seen) == sorted(closed)
     rest = {f.node.path: '"y"' for f in record.fields if isinstance(f.node, Free)}
     assert text_of(root, decisions, rest | texts) is not None
+
+
+OPTIONAL = {"type": "object", "properties": {"a": {"enum": ["x", "y"]}, "b": {"type": "boolean"}}}
+OPTIONAL_PAIRS = {
+    '{"a":': {" ": 1.0},
+    '{"a": ': {"n": 0.2, '"': 0.8},
+    '{"a": "': {"x": 0.3, "y": 0.7},
+    '{"b": ': {"n": 0.6, "t": 0.3, "f": 0.1},
+}
+
+
+async def test_values_of_optional_properties_are_asked_for_with_their_presence():
+    engine = RecordingEngine(score_branch=after(OPTIONAL_PAIRS))
+    filled = await fill(engine, "Hello", OPTIONAL, scoring=RAW)
+    assert filled.json_text == '{"a": "y"}'
+    assert len(engine.scored) == 1
+    assert filled["/a"].probability == pytest.approx(0.7)
+    assert [e.pointer for e in filled.evidence] == ["/a", "/b"]
+    assert filled["/b"].value is None
+    assert filled["/b"].probability == pytest.approx(0.6)
+
+
+async def test_what_is_absent_is_not_held_against_the_limits():
+    # Present or not is sure, but the value of "b" would be a toss-up.
+    pairs = OPTIONAL_PAIRS | {'{"b": ': {"n": 0.98, "t": 0.01, "f": 0.01}}
+    engine = RecordingEngine(score_branch=after(pairs))
+    filled = await fill(engine, "Hello", OPTIONAL, scoring=RAW, limits=Limits(min_probability=0.65))
+    assert filled.json_text == '{"a": "y"}'
+
+
+async def test_with_a_running_prior_a_value_is_asked_for_only_where_it_is_there():
+    engine = RecordingEngine(score_branch=after(OPTIONAL_PAIRS))
+    await fill(engine, "Hello", OPTIONAL, scoring=Scoring(calibration=0, running=0.5))
+    assert len(engine.scored) == 2
