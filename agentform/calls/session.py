@@ -44,6 +44,7 @@ class Session:
         self._ends = engine.tokenizer.eos_ids
         self._deadline = Deadline(limits.deadline_s)
         self._conversation = conversation
+        self._aside = False
         self._sampling = sampling or Sampling()
         self._num_generated = 0
 
@@ -78,11 +79,11 @@ class Session:
     @contextmanager
     def aside(self) -> Generator[None, None, None]:
         """Requests in this block are not the conversation's, so the cache does not take them for its next prompts."""
-        conversation, self._conversation = self._conversation, None
+        conversation, self._conversation, self._aside = self._conversation, None, True
         try:
             yield
         finally:
-            self._conversation = conversation
+            self._conversation, self._aside = conversation, False
 
     def count_reasoning(self, num_tokens: int) -> None:
         """Say that so many of the turn's completion tokens were reasoning."""
@@ -96,6 +97,7 @@ class Session:
             boundaries=self._boundaries(prompt_ids),
             deadline_s=self._deadline.remaining_s(),
             conversation=self._conversation,
+            aside=self._aside,
         )
         try:
             result = await self.engine.score(request)

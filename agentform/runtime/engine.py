@@ -93,6 +93,8 @@ class ScoreRequest:
     conversation: str | None = None
     boundaries: tuple[int, ...] = ()
     """See `GenerateRequest.boundaries`."""
+    aside: bool = False
+    """Asked beside a conversation, such as what a model leans to without one: nothing is said next at this prompt."""
 
 
 @dataclass(frozen=True, kw_only=True)

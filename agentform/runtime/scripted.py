@@ -33,6 +33,8 @@ class _Part:
     """The prompt at which a turn began; its later requests all start with it."""
     said: int = 0
     """Bytes of the free text that were given out."""
+    is_unspoken: bool = False
+    """Whether the turn began with a choice, and no free text of it was asked for so far."""
     written: Counter[tuple[str, ...]] = field(default_factory=Counter[tuple[str, ...]])
 
     @property
@@ -43,11 +45,12 @@ class _Part:
 class ScriptedEngine:
     """Implements `agentform.runtime.engine.Engine` from a list of `Say`, `Call`, `Fail` and `Fill`.
 
-    Each completion without a grammar begins the next turn of the script; what is scored or written after it belongs
-    to that turn. The option that the script names gets `probability` and the others share the rest of `legal_mass`,
-    the probability that all options hold together. Prompts that no turn began, such as the content-free ones by
-    which label priors are measured, see all options alike: a script cannot answer a message that carries no content,
-    such as "N/A", since its prompt is one of them.
+    Each completion without a grammar begins the next turn of the script, and so does what is scored at a prompt of no
+    turn, where no free text is wanted (the same prompt once more is then the same turn); what is scored or written
+    after it belongs to that turn. The option that the script names gets `probability` and the others share the rest of
+    `legal_mass`, the probability that all options hold together. The content-free prompts by which label priors are
+    measured see all options alike: a script cannot answer a message that carries no content, such as "N/A", since its
+    prompt is one of them.
 
     Asking for what is not in the script raises ScriptMismatch.
     """
@@ -115,9 +118,11 @@ class ScriptedEngine:
     async def score(self, request: ScoreRequest) -> ScoreResult:
         """See `Engine.score`. Raises ScriptMismatch."""
         self._accept(request)
-        part = self._find(request.prompt_ids)
+        part = self._find(request.prompt_ids) or self._unspoken(request)
         if part is not None and not await _waited(part.step.delay_s, request.deadline_s):
             raise DeadlineExceeded(f"the request was not done within {request.deadline_s} s")
+        if part is not None and isinstance(part.step, Fail):
+            raise part.step.error
         await anyio.lowlevel.checkpoint()
         nullable = self._nullable(request, part) if part else frozenset()
         num_scored = len(request.prompt_ids) + sum(len(branch.path) for branch in request.branches)
@@ -153,8 +158,22 @@ class ScriptedEngine:
         for part in reversed(self._begun):
             if 0 < part.said < len(part.text) and prompt_ids == part.prompt_ids + tuple(part.text[: part.said]):
                 return part
+            if part.is_unspoken and part.prompt_ids == prompt_ids[: _start_of_turn(prompt_ids)]:
+                part.prompt_ids, part.is_unspoken = prompt_ids, False
+                return part
         if not self.num_turns_left:
             raise ScriptMismatch(f"asked for another turn after all {len(self._turns)} of the script")
+        return self._begin(prompt_ids)
+
+    def _unspoken(self, request: ScoreRequest) -> _Part | None:
+        """The next turn, where a call is asked for at once, without free text before it."""
+        if request.aside or not self.num_turns_left:
+            return None
+        part = self._begin(request.prompt_ids[: _start_of_turn(request.prompt_ids)])
+        part.is_unspoken = True
+        return part
+
+    def _begin(self, prompt_ids: tuple[int, ...]) -> _Part:
         part = _Part(step=self._turns[len(self._begun)], prompt_ids=prompt_ids)
         self._begun.append(part)
         return part
@@ -274,12 +293,15 @@ class ScriptedEngine:
 
     def _written(self, ids: tuple[int, ...], part: _Part) -> str:
         """What stands in the assistant's turn after its free text."""
-        start = len(ids) - ids[::-1].index(ByteTokenizer.START) if ByteTokenizer.START in ids else 0
-        turn = bytes(i for i in ids[max(start, len(part.prompt_ids)) :] if i < ByteTokenizer.START)
+        turn = bytes(i for i in ids[max(_start_of_turn(ids), len(part.prompt_ids)) :] if i < ByteTokenizer.START)
         said = part.text[: part.said].rstrip()
         turn = turn.removeprefix(b"assistant\n").removeprefix(said).removeprefix(said.lstrip())
         # A branch may end inside a character; surrogates keep its bytes.
         return turn.decode(errors="surrogateescape")
+
+
+def _start_of_turn(ids: tuple[int, ...]) -> int:
+    return len(ids) - ids[::-1].index(ByteTokenizer.START) if ByteTokenizer.START in ids else 0
 
 
 def _until_stop(text: bytes, stops: Sequence[str]) -> tuple[bytes, FinishReason, str]:

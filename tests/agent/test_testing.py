@@ -34,9 +34,9 @@ async def write(engine, text, *, lead="", follow="", max_tokens=50):
     return await complete(engine, after(text), max_tokens, grammar=spec)
 
 
-async def scores(engine, ids, *branches):
+async def scores(engine, ids, *branches, aside=False):
     made = [Branch(path=TOKENIZER.encode(path), candidates=TOKENIZER.encode(ends)) for path, ends in branches]
-    result = await engine.score(ScoreRequest(prompt_ids=ids, branches=tuple(made)))
+    result = await engine.score(ScoreRequest(prompt_ids=ids, branches=tuple(made), aside=aside))
     return [tuple(round(math.exp(p), 6) for p in row) for row in result.logprobs]
 
 
@@ -135,11 +135,36 @@ async def test_the_scripted_option_gets_its_probability_and_the_others_the_rest(
 async def test_what_the_script_does_not_answer_is_even():
     engine = ScriptedEngine([Call("f", {"unit": "F"})], legal_mass=0.8)
     other = TOKENIZER.render([{"role": "user", "content": "N/A"}]) + TOKENIZER.encode('{"name": "')
-    assert await scores(engine, other, ("", "fg")) == [(0.4, 0.4)]
+    assert await scores(engine, other, ("", "fg"), aside=True) == [(0.4, 0.4)]
+    assert engine.num_turns_left == 1
     await complete(engine, PROMPT, 99)
     assert await scores(engine, other, ("", "fg")) == [(0.4, 0.4)]
     assert await scores(engine, after('{"name": "'), ("g", "xy")) == [(0.4, 0.4)]
     assert engine.num_turns_left == 0
+
+
+async def test_a_score_begins_a_turn_that_says_nothing_before_its_call():
+    engine = ScriptedEngine([Call("f", {"unit": "F"}), Say("Done.")])
+    asked = PROMPT + TOKENIZER.encode('{"name": "')
+    assert await scores(engine, asked, ("", "fg")) == [(0.9, 0.1)]
+    assert await scores(engine, asked, ("", "gf")) == [(0.1, 0.9)]
+    assert engine.num_turns_left == 1
+    later = PROMPT + TOKENIZER.render([{"role": "user", "content": "And now?"}])
+    assert (await complete(engine, later, 99)).text == "Done."
+    assert engine.num_turns_left == 0
+
+
+async def test_a_turn_that_began_with_a_choice_goes_on_with_its_text():
+    engine = ScriptedEngine([Say("All is well."), Say("Bye.")])
+    assert await scores(engine, PROMPT + TOKENIZER.encode("Next step:"), (" ", "ax")) == [(0.9, 0.1)]
+    assert (await complete(engine, PROMPT, 99)).text == "All is well."
+    assert engine.num_turns_left == 1
+
+
+async def test_a_failure_may_come_at_a_choice():
+    engine = ScriptedEngine([Fail(EngineClosed("gone"))])
+    with pytest.raises(EngineClosed, match="gone"):
+        await scores(engine, PROMPT + TOKENIZER.encode("Next step:"), (" ", "ax"))
 
 
 async def test_absence_is_null_and_presence_the_value():
