@@ -24,7 +24,7 @@ def main() -> None:
     limit = ToolCallLimitMiddleware(run_limit=1, exit_behavior="end")
     agent = create_agent(model, [set_light], middleware=[limit], checkpointer=InMemorySaver())
     thread = {"configurable": {"thread_id": "lights"}}
-    for said in ("Please switch on the light in the office.", "And in the kitchen."):
+    for said in ("Can you turn on the light in the office?", "And in the kitchen."):
         state = agent.invoke({"messages": [("user", said)]}, thread)
     for message in state["messages"]:
         calls = [call["args"] for call in message.tool_calls] if isinstance(message, AIMessage) else ""
