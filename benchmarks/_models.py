@@ -38,7 +38,7 @@ def engine_of(name: str, **options: Any) -> Generator[Any]:
 
 def write_hybrid(folder: Path, **changes: Any) -> None:
     """Random weights with the horizons of trained ones, beside the demo model's tokenizer; `changes` of the config."""
-    from benchmarks.small_hybrids import build
+    from benchmarks._small_hybrids import build
 
     demo = resolve_model("smollm2-135m")
     for file in ("tokenizer.json", "tokenizer_config.json", "generation_config.json"):

@@ -15,7 +15,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from benchmarks.recall.tasks import ASK, BOS, KEYS, NOISE, VALUES, VOCABULARY
-from benchmarks.small_hybrids import build, draw_decay
+from benchmarks._small_hybrids import build, draw_decay
 
 __all__ = ["MODELS", "folder_of", "make", "save"]
 
