@@ -14,8 +14,8 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 from torch import nn
 from transformers import PreTrainedModel
 
-from benchmarks.recall.tasks import ASK, BOS, KEYS, NOISE, VALUES, VOCABULARY
 from benchmarks._small_hybrids import build, draw_decay
+from benchmarks.recall.tasks import ASK, BOS, KEYS, NOISE, VALUES, VOCABULARY
 
 __all__ = ["MODELS", "folder_of", "make", "save"]
 
