@@ -56,8 +56,8 @@ def _show(bench: Bench) -> None:
 def _write(bench: Bench) -> None:
     """The result file, and from it the documents. Works that were not done now stay as they were."""
     context, path = bench.context, RESULTS / f"{bench.context.name}.json"
-    if context.quick or context.options["only"]:
-        context.console.print("A sample, or not all peers: results are not written.")
+    if context.quick:
+        context.console.print("A sample: results are not written.")
         return
     figures = {
         "skipped": bench.skipped,
@@ -75,10 +75,14 @@ def _write(bench: Bench) -> None:
 
 
 def merged(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
-    """What was measured now, and of what was measured before the works that were not done again."""
+    """What was measured now, and of what was measured before the works that were not done again.
+
+    Ratios are taken within a round, so a work that was done with some peers has no figures of the others.
+    """
     done = {row["work"] for row in (*now["rows"], *now["faults"])}
     kept = {key: [row for row in before[key] if row["work"] not in done] for key in ("rows", "faults")}
-    return {**now, **{key: [*rows, *now[key]] for key, rows in kept.items()}}
+    known = {key: {**before[key], **now[key]} for key in ("versions", "settings")}
+    return {**now, **known, **{key: [*rows, *now[key]] for key, rows in kept.items()}}
 
 
 def _bench(context: Context) -> Bench:

@@ -131,11 +131,14 @@ def test_a_section_replaces_what_stands_between_the_marks():
 
 def test_works_that_were_not_done_again_stay():
     before = {"rows": [row("closed", "", 0, "a"), row("decode", "", 0, "a")], "faults": [row("calls", "", 0, "a")]}
-    now = {"rows": [row("decode", "", 1, "b")], "faults": [], "threads": 2}
+    before |= {"versions": {"a": "1", "b": "1"}, "settings": {"a": "fast"}}
+    now = {"rows": [row("decode", "", 1, "b")], "faults": [], "threads": 2, "versions": {"b": "2"}, "settings": {}}
     assert merged(before, now) == {
         "rows": [row("closed", "", 0, "a"), row("decode", "", 1, "b")],
         "faults": [row("calls", "", 0, "a")],
         "threads": 2,
+        "versions": {"a": "1", "b": "2"},
+        "settings": {"a": "fast"},
     }
 
 
