@@ -63,9 +63,8 @@ async def test_max_tokens_zero_only_warms_the_cache(engine):
 
 
 async def test_tokens_come_one_by_one(engine):
-    request = GenerateRequest(
-        prompt_ids=fresh_prompt(), max_tokens=300
-    )  # those that come while nobody looks are one chunk
+    # Those that come while nobody looks are one chunk, so many are asked for.
+    request = GenerateRequest(prompt_ids=fresh_prompt(), max_tokens=300)
     chunks = [chunk async for chunk in engine.generate(request)]
     assert len(chunks) > 3
     assert chunks[-1].usage.completion_tokens <= 300
