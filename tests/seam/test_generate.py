@@ -63,11 +63,16 @@ async def test_max_tokens_zero_only_warms_the_cache(engine):
 
 
 async def test_tokens_come_one_by_one(engine):
-    # Those that come while nobody looks are one chunk, so many are asked for.
-    request = GenerateRequest(prompt_ids=fresh_prompt(), max_tokens=300)
-    chunks = [chunk async for chunk in engine.generate(request)]
-    assert len(chunks) > 3
-    assert chunks[-1].usage.completion_tokens <= 300
+    # Those that come while nobody looks are one chunk, so many are asked for; a model of random weights may end early.
+    most = 0
+    for _ in range(6):
+        request = GenerateRequest(prompt_ids=fresh_prompt(), max_tokens=300)
+        chunks = [chunk async for chunk in engine.generate(request)]
+        assert chunks[-1].usage.completion_tokens <= 300
+        most = max(most, len(chunks))
+        if most > 3:
+            break
+    assert most > 3
 
 
 async def test_eos_ends_and_is_in_neither_text_nor_ids(engine, monkeypatch):

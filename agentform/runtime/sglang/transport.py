@@ -18,6 +18,7 @@ from agentform.errors import AgentformError, ReplyMalformed
 from agentform.runtime.sglang.connection import Connection
 from agentform.runtime.sglang.event_stream import EventStream
 from agentform.runtime.sglang.failures import Failure, of_event, of_exception, of_status
+from agentform.runtime.sglang.request_body import cancellable
 
 __all__ = ["Transport"]
 
@@ -64,7 +65,8 @@ class Transport:
         """One try. Raises Failure."""
         client = await self._client()
         try:
-            response = await client.request(method, path, content=_encoded(body), headers={**_JSON, **(headers or {})})
+            request = client.build_request(method, path, content=_encoded(body), headers={**_JSON, **(headers or {})})
+            response = await client.send(cancellable(request))
         except httpx.HTTPError as error:
             raise self._failure(error) from error
         return self._json_of(response)
@@ -107,7 +109,8 @@ class Transport:
         with anyio.move_on_after(within_s, shield=True):
             with suppress(httpx.HTTPError, RuntimeError):  # RuntimeError: the client was closed meanwhile
                 client = await self._client()
-                await client.post(path, content=_encoded(body), headers=_JSON)
+                request = client.build_request("POST", path, content=_encoded(body), headers=_JSON)
+                await client.send(cancellable(request))
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop."""
@@ -164,7 +167,7 @@ class Transport:
         events = EventStream()
         try:
             request = client.build_request("POST", path, content=_encoded(body), headers=headers)
-            response = await client.send(request, stream=True)
+            response = await client.send(cancellable(request), stream=True)
             pieces = response.aiter_bytes()
             try:
                 if response.status_code != 200:
