@@ -42,7 +42,9 @@ def test_a_form_and_a_call_are_made_from_the_peers_prompt(setting):
         assert driver.prompt_ids(text_task(task, max_tokens=1)) is None
         written = driver.run(task)
         assert is_valid(written.text, task.schema)
-    assert written.prompt_tokens == len(call.ids) - len(tokenizer.encode(call.opening))
+    # The only tool that there is needs no choosing, so the first request reads all that stands before its arguments.
+    frame = tokenizer.encode(f'{call.opening}{{"name": "rooms_book", "arguments":')
+    assert written.prompt_tokens == len(call.ids) - len(tokenizer.encode(call.opening)) + len(frame)
 
 
 def test_free_text_goes_on_from_the_ids(setting):
