@@ -16,6 +16,7 @@ INTEGRATIONS = sorted((PACKAGE.parent / "integrations").glob("*/src/**/*.py"))
 # By layer, the agentform modules that it may import; a name covers what lies below it.
 ALLOWED: dict[str, tuple[str, ...]] = {
     "errors": ("messages",),
+    "at_once": (),
     "messages": (),
     "schema": ("schema", "errors", "messages"),
     "grammar": ("grammar", "errors", "messages"),
@@ -23,8 +24,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "run_context": ("messages",),
     "tool_policy": ("errors",),
     "tools": ("schema", "errors", "messages", "run_context", "tool_policy"),
-    "runtime": ("runtime", "grammar", "kernels", "errors", "messages"),
-    "calls": ("calls", "schema", "grammar.spec", "runtime.engine", "errors", "messages"),
+    "runtime": ("runtime", "grammar", "kernels", "at_once", "errors", "messages"),
+    "calls": ("calls", "schema", "grammar.spec", "runtime.engine", "at_once", "errors", "messages"),
     "agent": (
         "agent",
         "calls",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from agentform.calls.at_once import at_once
+from agentform.at_once import at_once
 from agentform.calls.lead_in import LeadIn, Posed, pose
 from agentform.calls.limits import Limits
 from agentform.calls.options import build_trie, option_lines

@@ -26,7 +26,7 @@ from agentform.runtime.sglang.engine_snapshots import EngineSnapshots, Snapshots
 from agentform.runtime.sglang.grammars import llguidance_params, xgrammar_params
 from agentform.runtime.sglang.process import Pending, SGLangProcess
 from agentform.runtime.sglang.replies import ScoreReading
-from agentform.runtime.sglang.requests import Body, generate_body, plan_score, score_body, warm_body
+from agentform.runtime.sglang.requests import Body, generate_body, most_new_tokens, plan_score, score_body, warm_body
 from agentform.runtime.sglang.versions import check_version
 from agentform.runtime.torch.tokenizer import HFTokenizer
 
@@ -169,15 +169,10 @@ class SGLangEngine:
     def _body(self, request: GenerateRequest, grammar: CompiledGrammar | None) -> Body:
         """Raises ContextOverflow, CacheBudgetExceeded, GrammarError."""
         params: dict[str, str] = {}
-        num_around = 0
         if grammar is not None:
             params = llguidance_params(grammar) if self._reads_lark else xgrammar_params(grammar.spec)
-            # What surrounds the value is sampled too, and is not what `max_tokens` bounds.
-            num_around = sum(len(self._tokenizer.encode(text)) for text in (grammar.spec.lead, grammar.spec.follow))
-        num_prompt = len(request.prompt_ids)
-        room = self._info.context_tokens - num_prompt
-        most = min(request.max_tokens + num_around, room) if request.max_tokens else 0
-        self._check_room(num_prompt, most)
+        most = most_new_tokens(request, request.grammar, self._tokenizer.encode, self._info.context_tokens)
+        self._check_room(len(request.prompt_ids), most)
         return generate_body(request, eos_ids=self._tokenizer.eos_ids, grammar=params, max_new_tokens=most)
 
     def _check_room(self, num_prompt: int, num_more: int = 0) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
-import anyio
-
+from agentform.at_once import at_once
 from agentform.runtime.engine import ScoreRequest, ScoreResult
 from agentform.runtime.sglang.failures import understood
 from agentform.runtime.sglang.replies import ScoreReading
@@ -49,30 +49,10 @@ class RemoteScore:
         whole text fits best, which need not be where the prompt is cached."""
         if not self._served.is_router:
             return await self._transport.ask("/generate", score_body(request.prompt_ids, batch), headers=headers)
-        replies: list[dict[str, Any]] = [{} for _ in batch]
 
-        async def ask(at: int) -> None:
-            body = score_body(request.prompt_ids, [batch[at]])
+        async def ask(question: Question) -> dict[str, Any]:
+            body = score_body(request.prompt_ids, [question])
             single = body | {key: body[key][0] for key in ("input_ids", "token_ids_logprob")}
-            replies[at] = await self._transport.ask("/generate", single, headers=headers)
+            return await self._transport.ask("/generate", single, headers=headers)
 
-        await _all_of(ask, len(batch))
-        return replies
-
-
-async def _all_of(work: Callable[[int], Awaitable[None]], number: int) -> None:
-    """`work(0)` to `work(number - 1)` at once; the first error is raised as it is, and ends the others."""
-    failed: list[Exception] = []
-
-    async def guarded(at: int) -> None:
-        try:
-            await work(at)
-        except Exception as error:
-            failed.append(error)
-            group.cancel_scope.cancel()
-
-    async with anyio.create_task_group() as group:
-        for at in range(number):
-            group.start_soon(guarded, at)
-    if failed:
-        raise failed[0]
+        return await at_once([partial(ask, question) for question in batch])

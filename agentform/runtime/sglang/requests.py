@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from agentform.grammar.spec import GrammarSpec
 from agentform.runtime.engine import GenerateRequest, ScoreRequest
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "ScorePlan",
     "generate_body",
     "in_batches",
+    "most_new_tokens",
     "plan_score",
     "questions_of",
     "score_body",
@@ -34,6 +36,16 @@ class Question:
 
     path: tuple[int, ...]
     candidates: tuple[int, ...]
+
+
+def most_new_tokens(
+    request: GenerateRequest, spec: GrammarSpec | None, encode: Callable[[str], Sequence[int]], context_tokens: int
+) -> int:
+    """What SGLang may sample: what surrounds a grammar's value is sampled too, and is not what `max_tokens` bounds."""
+    if not request.max_tokens:
+        return 0
+    around = 0 if spec is None else sum(len(encode(text)) for text in (spec.lead, spec.follow))
+    return min(request.max_tokens + around, context_tokens - len(request.prompt_ids))
 
 
 def generate_body(

@@ -36,7 +36,7 @@ from agentform.runtime.sglang.grammars import llguidance_params, xgrammar_params
 from agentform.runtime.sglang.in_flight import InFlight
 from agentform.runtime.sglang.remote_model import remote_info, remote_tokenizer
 from agentform.runtime.sglang.remote_score import RemoteScore
-from agentform.runtime.sglang.requests import Body, generate_body
+from agentform.runtime.sglang.requests import Body, generate_body, most_new_tokens
 from agentform.runtime.sglang.retry_policy import RetryPolicy
 from agentform.runtime.sglang.served import MODEL_INFO, ask_served, check_tokenizer, identity_of, reads_lark
 from agentform.runtime.sglang.transport import Transport
@@ -247,13 +247,8 @@ class SGLangServer:
 
     def _body(self, request: GenerateRequest, grammar: CompiledGrammar | None) -> Body:
         """Raises ContextOverflow, CacheBudgetExceeded, GrammarError."""
-        params: dict[str, str] = {}
-        num_around = 0
-        if grammar is not None:
-            params = self._grammar_params(grammar)
-            # What surrounds the value is sampled too, and is not what `max_tokens` bounds.
-            num_around = sum(len(self._tokenizer.encode(text)) for text in (grammar.spec.lead, grammar.spec.follow))
-        most = min(request.max_tokens + num_around, self._info.context_tokens - len(request.prompt_ids))
+        params = {} if grammar is None else self._grammar_params(grammar)
+        most = most_new_tokens(request, request.grammar, self._tokenizer.encode, self._info.context_tokens)
         self._check_room(len(request.prompt_ids), most)
         body = generate_body(request, eos_ids=self._tokenizer.eos_ids, grammar=params, max_new_tokens=most)
         return {**body, "rid": uuid.uuid4().hex}

@@ -1,4 +1,4 @@
-"""Several requests at the same time: an engine computes them in the same steps."""
+"""Several requests at the same time, such as an engine computes in the same steps."""
 
 from __future__ import annotations
 

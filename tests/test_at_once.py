@@ -5,7 +5,7 @@ from functools import partial
 import anyio
 import pytest
 
-from agentform.calls.at_once import at_once
+from agentform.at_once import at_once
 
 pytestmark = pytest.mark.anyio
 
