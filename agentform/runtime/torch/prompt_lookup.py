@@ -41,8 +41,9 @@ class PromptLookup:
         self._text.extend(ids[len(self._text) :])
         if limit < 1 or self._num_right < _LEAST_ACCEPTED * self._num_guessed - _FREE_MISSES:
             return []
+        whole = self._text.tobytes()
         for size in range(min(_LONGEST_MATCH, len(ids) - 1), self._shortest - 1, -1):
-            if (at := self._last(size)) is not None:
+            if (at := self._last(whole, size)) is not None:
                 return self._text[at : at + min(limit, self._longest, 1 + 2 * size)].tolist()
         return []
 
@@ -52,10 +53,9 @@ class PromptLookup:
         self._num_right += num_right
         self._longest = _LONGEST_GUESS if num_right == num_guessed else _FIRST_GUESS
 
-    def _last(self, size: int) -> int | None:
+    def _last(self, whole: bytes, size: int) -> int | None:
         """Where the last `size` tokens stood before: the index behind them, the latest if there are several."""
         width = self._text.itemsize
-        whole = self._text.tobytes()
         wanted, end = whole[-size * width :], len(whole) - width
         while (found := whole.rfind(wanted, 0, end)) >= 0:
             if found % width == 0:
