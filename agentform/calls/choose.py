@@ -144,8 +144,8 @@ class Priors:
     async def _measure(
         self, session: Session, questions: Sequence[Question], scoring: Scoring
     ) -> list[tuple[float, ...]]:
-        with session.aside():
-            runs = await at_once([partial(_log_scores, session, place, questions, scoring) for place in self._places])
+        ask = partial(_log_scores, session, questions=questions, scoring=scoring, aside=True)
+        runs = await at_once([partial(ask, place) for place in self._places])
         return [
             tuple(sum(column) / len(runs) for column in zip(*(run[i] for run in runs), strict=True))
             for i in range(len(questions))
@@ -188,7 +188,7 @@ def answer_from(question: Question, raw: Sequence[float], lean: Sequence[float],
 
 
 async def _log_scores(
-    session: Session, place: Place, questions: Sequence[Question], scoring: Scoring
+    session: Session, place: Place, questions: Sequence[Question], scoring: Scoring, *, aside: bool = False
 ) -> list[tuple[float, ...]]:
     """Log score of each answer of each question; one request for all."""
     posed = [pose(question, place, scoring.lead_in, rotations=scoring.rotations) for question in questions]
@@ -198,7 +198,7 @@ async def _log_scores(
     opening = _opening(session.tokenizer, place.json(), every, lines) if questions[0].kind != "action" else ()
     tries = [build_trie([line[len(opening) :] for line in own]) for own in lines]
     branches = [branch for trie in tries for branch in trie.branches]
-    logprobs = iter(await session.score(prompt_ids + opening, branches))
+    logprobs = iter(await session.score(prompt_ids + opening, branches, aside=aside))
     scored = iter([trie.log_scores([next(logprobs) for _ in trie.branches]) for trie in tries])
     return [_by_answer(items, [next(scored) for _ in items]) for items in posed]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from typing import TypeVar
 
@@ -44,7 +44,6 @@ class Session:
         self._ends = engine.tokenizer.eos_ids
         self._deadline = Deadline(limits.deadline_s)
         self._conversation = conversation
-        self._aside = False
         self._sampling = sampling or Sampling()
         self._num_generated = 0
 
@@ -76,28 +75,24 @@ class Session:
         if self._conversation is not None:
             self.engine.expect_return(self._conversation, after=after)
 
-    @contextmanager
-    def aside(self) -> Generator[None, None, None]:
-        """Requests in this block are not the conversation's, so the cache does not take them for its next prompts."""
-        conversation, self._conversation, self._aside = self._conversation, None, True
-        try:
-            yield
-        finally:
-            self._conversation, self._aside = conversation, False
-
     def count_reasoning(self, num_tokens: int) -> None:
         """Say that so many of the turn's completion tokens were reasoning."""
         self.charge(Usage(reasoning_tokens=num_tokens))
 
-    async def score(self, prompt_ids: Sequence[int], branches: Sequence[Branch]) -> tuple[tuple[float, ...], ...]:
-        """Natural-log probabilities, one tuple per branch. Raises what `Engine.score` raises."""
+    async def score(
+        self, prompt_ids: Sequence[int], branches: Sequence[Branch], *, aside: bool = False
+    ) -> tuple[tuple[float, ...], ...]:
+        """Natural-log probabilities, one tuple per branch. Raises what `Engine.score` raises.
+
+        `aside`: the prompt is not the conversation's, so that the cache does not take it for the next of its prompts.
+        """
         request = ScoreRequest(
             prompt_ids=tuple(prompt_ids),
             branches=tuple(branches),
             boundaries=self._boundaries(prompt_ids),
             deadline_s=self._deadline.remaining_s(),
-            conversation=self._conversation,
-            aside=self._aside,
+            conversation=None if aside else self._conversation,
+            aside=aside,
         )
         try:
             result = await self.engine.score(request)
