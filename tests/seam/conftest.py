@@ -55,7 +55,7 @@ class Served:
 
     async def settled(self) -> None:
         """Wait until every request is gone."""
-        with anyio.fail_after(120):
+        with anyio.fail_after(20):
             while await self.num_running():  # noqa: ASYNC110 - another process's state
                 await anyio.sleep(0.01)
 

@@ -63,16 +63,13 @@ async def test_max_tokens_zero_only_warms_the_cache(engine):
 
 
 async def test_tokens_come_one_by_one(engine):
-    # Those that come while nobody looks are one chunk, so many are asked for; a model of random weights may end early.
-    most = 0
-    for _ in range(6):
-        request = GenerateRequest(prompt_ids=fresh_prompt(), max_tokens=300)
+    for _ in range(20):  # a model of random weights may end a completion at once
+        request = GenerateRequest(prompt_ids=fresh_prompt(), max_tokens=12)
         chunks = [chunk async for chunk in engine.generate(request)]
-        assert chunks[-1].usage.completion_tokens <= 300
-        most = max(most, len(chunks))
-        if most > 3:
+        if chunks[-1].usage.completion_tokens == 12:
             break
-    assert most > 3
+    assert chunks[-1].usage.completion_tokens == 12
+    assert len(chunks) > 3
 
 
 async def test_eos_ends_and_is_in_neither_text_nor_ids(engine, monkeypatch):
@@ -143,7 +140,7 @@ async def test_a_completion_ends_where_the_context_does(engine):
 async def test_closing_the_generator_frees_the_request(served):
     stream = served.engine.generate(GenerateRequest(prompt_ids=fresh_prompt(), max_tokens=400))
     await anext(stream)
-    with anyio.fail_after(120):
+    with anyio.fail_after(20):
         while not await served.num_running():  # noqa: ASYNC110 - a server tells a little late
             await anyio.sleep(0.005)
     await stream.aclose()
