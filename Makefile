@@ -12,8 +12,6 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-done
 SGLANG_VENV := .venv-sglang
 SGLANG_BIN := $(SGLANG_VENV)/bin
-SGLANG_TESTS := OMP_NUM_THREADS=1 $(SGLANG_BIN)/python -m pytest -rfE -m 'sglang or not model' \
-    tests/sglang tests/seam tests/runtime
 SGLANG_STAMP := $(SGLANG_VENV)/.setup-done
 
 .DEFAULT_GOAL := demo
@@ -41,10 +39,9 @@ test: lint docs
 	$(BIN)/python -m pytest
 	cd integrations/langchain && ../../$(BIN)/python -m pytest
 
-# The embedded engine's own tests run here too: on the oldest transformers that is supported. SGLang's many processes
-# want a machine to themselves: what failed, and nothing else, is tried once more.
+# The embedded engine's own tests run here too: on the oldest transformers that is supported.
 test-sglang: $(SGLANG_STAMP)
-	$(SGLANG_TESTS) || $(SGLANG_TESTS) --last-failed --last-failed-no-failures none
+	OMP_NUM_THREADS=1 $(SGLANG_BIN)/python -m pytest -rfE -m 'sglang or not model' tests/sglang tests/seam tests/runtime
 
 $(SGLANG_STAMP): pyproject.toml constraints.txt $(wildcard tests/sglang/requirements*.txt) tests/sglang/stand_ins/pyproject.toml
 	$(PYTHON) -m venv $(SGLANG_VENV)

@@ -73,7 +73,7 @@ def _one_thread():
 def seam_model(tmp_path_factory) -> SeamModel:
     folder = tmp_path_factory.mktemp("seam_model")
     # With weights as small as trained ones, bfloat16 costs less than what the tests allow.
-    model = write_tiny_model(folder, max_position_embeddings=CONTEXT_TOKENS, initializer_range=0.06)
+    model = write_tiny_model(folder, endless=True, max_position_embeddings=CONTEXT_TOKENS, initializer_range=0.06)
     return SeamModel(folder, model.to(torch.bfloat16))
 
 

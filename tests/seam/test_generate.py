@@ -17,7 +17,7 @@ def assert_greedy(reference, prompt, token_ids):
     """Each token is the most probable one, as far as bfloat16 can tell."""
     with torch.no_grad():
         rows = reference(torch.tensor([(*prompt, *token_ids)])).logits[0, len(prompt) - 1 :].float().log_softmax(dim=-1)
-    for row, token in zip(rows, token_ids, strict=False):
+    for row, token in zip(rows[: len(token_ids)], token_ids, strict=True):
         assert row[token] > row.max() - 0.05
 
 
@@ -25,7 +25,7 @@ async def test_greedy_follows_transformers(engine, seam_model):
     for prompt in (fresh_prompt(), fresh_prompt(5)):
         answer = await complete(engine, prompt, 16)
         assert_greedy(seam_model.reference, prompt, answer.token_ids)
-        assert answer.last.finish in ("length", "eos")
+        assert (answer.last.finish, len(answer.token_ids)) == ("length", 16)
         # Only an incomplete character at the very end may be missing from the text.
         assert engine.tokenizer.decode(answer.token_ids).rstrip("\ufffd") == answer.text.rstrip("\ufffd")
 
@@ -63,13 +63,11 @@ async def test_max_tokens_zero_only_warms_the_cache(engine):
 
 
 async def test_tokens_come_one_by_one(engine):
-    for _ in range(20):  # a model of random weights may end a completion at once
-        request = GenerateRequest(prompt_ids=fresh_prompt(), max_tokens=12)
-        chunks = [chunk async for chunk in engine.generate(request)]
-        if chunks[-1].usage.completion_tokens == 12:
-            break
-    assert chunks[-1].usage.completion_tokens == 12
-    assert len(chunks) > 3
+    request = GenerateRequest(prompt_ids=fresh_prompt(), max_tokens=200)
+    chunks = [chunk async for chunk in engine.generate(request)]
+    assert chunks[-1].usage.completion_tokens == 200
+    assert sum(len(chunk.token_ids) for chunk in chunks) == 200
+    assert len(chunks) > 50  # what comes while nobody looks is one chunk
 
 
 async def test_eos_ends_and_is_in_neither_text_nor_ids(engine, monkeypatch):
@@ -133,8 +131,8 @@ async def test_completions_at_once(engine, seam_model):
 
 async def test_a_completion_ends_where_the_context_does(engine):
     answer = await complete(engine, fresh_prompt(CONTEXT_TOKENS - 20), 100)
-    assert answer.last.finish in ("length", "eos")
-    assert len(answer.token_ids) <= 20
+    assert answer.last.finish == "length"
+    assert 18 <= len(answer.token_ids) <= 20  # SGLang leaves the last places of a context empty
 
 
 async def test_closing_the_generator_frees_the_request(served):
@@ -163,7 +161,7 @@ async def test_a_deadline_ends_a_completion_with_what_was_made(served, seam_mode
     chunks = [chunk async for chunk in stream]
     last = chunks[-1]
     ids = tuple(token for chunk in chunks for token in chunk.token_ids)
-    assert last.finish in ("deadline", "eos", "length")
+    assert last.finish in ("deadline", "length")
     assert last.usage.completion_tokens >= len(ids)
     await served.settled()
 

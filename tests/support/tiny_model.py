@@ -16,8 +16,12 @@ EOS_IDS = (0, 2)
 _STRUCTURAL = 4
 
 
-def write_tiny_model(folder: Path, *, seed: int = 0, **changes: object) -> PreTrainedModel:
-    """Write weights, config and tokenizer; returns the model with transformers' own eager attention, float32."""
+def write_tiny_model(folder: Path, *, seed: int = 0, endless: bool = False, **changes: object) -> PreTrainedModel:
+    """Write weights, config and tokenizer; returns the model with transformers' own eager attention, float32.
+
+    An `endless` model never ends a greedy completion: the logit of the tokens that end a turn is always 0, which is
+    never the largest.
+    """
     facts: dict[str, object] = {
         "vocab_size": len(TinyVocabulary.build().tokens) + _STRUCTURAL,
         "hidden_size": 48,
@@ -33,6 +37,9 @@ def write_tiny_model(folder: Path, *, seed: int = 0, **changes: object) -> PreTr
     }
     torch.manual_seed(seed)
     model = LlamaForCausalLM(LlamaConfig(**(facts | changes))).eval()
+    if endless:
+        with torch.no_grad():
+            model.lm_head.weight[list(EOS_IDS)] = 0.0
     model.save_pretrained(folder)
     write_tiny_tokenizer(folder)  # last: its generation_config.json names both ids that end a turn
     return model
