@@ -108,16 +108,22 @@ def test_recurrent_models_do_not_guess(tmp_path, monkeypatch):
     assert steps.num_guessed == 0
 
 
-@given(ids=st.lists(st.integers(0, 3) | st.integers(250, 70_000), min_size=1, max_size=40), limit=st.integers(0, 9))
-def test_a_guess_is_what_followed_the_longest_match(ids, limit):
+@given(
+    ids=st.lists(st.integers(0, 3) | st.integers(250, 70_000), min_size=1, max_size=40),
+    limit=st.integers(0, 9),
+    longest=st.sampled_from([3, 7]),
+)
+def test_a_guess_is_what_followed_the_longest_match(ids, limit, longest):
     lookup = PromptLookup(shortest_match=1)
     lookup.guess(ids[: len(ids) // 2], 0)
+    if longest == 7:
+        lookup.count(3, 3)  # the first guess was right to its end
     guess = lookup.guess(ids, limit)
     assert len(guess) <= limit
     for size in (3, 2, 1):
         ends = [at + size for at in range(len(ids) - size) if ids[at : at + size] == ids[-size:]]
         if ends and size < len(ids):
-            assert guess == ids[ends[-1] :][: min(limit, 1 + 2 * size)]
+            assert guess == ids[ends[-1] :][: min(limit, longest, 1 + 2 * size)]
             return
     assert guess == []
 
