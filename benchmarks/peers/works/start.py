@@ -29,7 +29,8 @@ _TEXT_TOKENS = 64
 def measure(bench: Bench) -> None:
     """Rows of work "start" (seconds) and "memory" ("bytes"); and "plan", which is agentform's alone.
 
-    agentform's memory is measured once more with nothing but its 4-bit weights, which llama.cpp has too. Every file was read shortly before: a start that is not measured comes first.
+    agentform's memory is measured once more with nothing but its 4-bit weights, which llama.cpp has too. Every file
+    was read shortly before: a start that is not measured comes first.
     """
     rounds = 1 if bench.context.quick else 2
     call = call_task(bench.tokenizer, _ASKED, TOOLS)
