@@ -1,6 +1,6 @@
 """The tokenizer of a Hugging Face model folder, in which data never becomes control.
 
-Works on tokenizer.json through the `tokenizers` library; transformers is used for the chat template only.
+Works on tokenizer.json through the `tokenizers` library; transformers is not imported.
 """
 
 from __future__ import annotations
