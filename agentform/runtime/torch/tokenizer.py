@@ -70,10 +70,10 @@ class HFTokenizer:
         """Whether the chat template renders both a tool and a call of it."""
         return renders_tools(self._template)
 
-    @cached_property
+    @property
     def vocabulary_size(self) -> int:
         """One more than the highest token id."""
-        return max(self._tokenizer.get_vocab(with_added_tokens=True).values()) + 1
+        return len(self._token_bytes)
 
     @property
     def tokenizer_json(self) -> str:
@@ -146,7 +146,7 @@ class HFTokenizer:
 
     @cached_property
     def _token_bytes(self) -> tuple[bytes, ...]:
-        return token_bytes_table(self._tokenizer, size=self.vocabulary_size)
+        return token_bytes_table(self._tokenizer)
 
     @cached_property
     def _encodes_apart(self) -> bool:
