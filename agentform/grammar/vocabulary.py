@@ -21,7 +21,7 @@ class ReadTokenizer:
     """By id; special tokens by their spelling, ids without a token empty."""
     special_ids: Collection[int]
     encode: Callable[[str], Sequence[int]]
-    """Never to special ids; the bytes of the ids are those of the text."""
+    """Text that spells a control token is cut into others; the bytes of the ids are those of the text."""
     json: Callable[[], str]
     """The whole of it, for the digest."""
 
