@@ -1,4 +1,4 @@
-"""Triton launches on the thread's current device: a call must make it that of the state, on machines of several GPUs."""
+"""Triton launches on the thread's current device, so a call must make it that of the state."""
 
 from __future__ import annotations
 
