@@ -128,14 +128,14 @@ def measure_restore(
 
     The layers are those of transformers, which are slow without flash-linear-attention: `prefill_path` says which ran.
     """
-    state = torch.randn(heads, dim, dim, device=device)
+    states = torch.randn(layers, heads, dim, dim, device=device)
     rows = torch.arange(heads * dim, dtype=torch.int32, device=device)
-    values, scales = state_pack.pack(state, rows)
+    packed = [state_pack.pack(state, rows) for state in states]
     layer = _layer(heads, dim).to(device, torch.bfloat16 if device.type == "cuda" else torch.float32)
     hidden = torch.randn(1, tokens, layer.hidden_size, device=device, dtype=layer.out_proj.weight.dtype)
 
     def restore() -> None:
-        for _ in range(layers):
+        for state, (values, scales) in zip(states, packed, strict=True):
             state_pack.unpack(values, scales, rows, state)
 
     def prefill() -> None:
