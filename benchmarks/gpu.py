@@ -6,12 +6,13 @@ left for, is a line with the reason; what the others gave is kept.
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,7 +24,7 @@ from agentform.errors import EngineError, InvalidInput
 from benchmarks import _gpu_forms, kernels
 from benchmarks.harness import RESULTS, Context
 
-__all__ = ["run"]
+__all__ = ["add_arguments", "run"]
 
 _LIMIT_S = 540.0
 _CHECKS_LIMIT_S = 200.0
@@ -37,10 +38,22 @@ class _Run:
 
     context: Context
     device: torch.device
-    ends: float = field(default_factory=lambda: time.monotonic() + _LIMIT_S)
+    ends: float
+    """On the monotonic clock."""
 
     def left_s(self) -> float:
         return self.ends - time.monotonic()
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """How long the whole may take."""
+    parser.add_argument(
+        "--limit-s",
+        type=float,
+        default=_LIMIT_S,
+        metavar="S",
+        help="nothing new is begun behind S seconds",
+    )
 
 
 def run(context: Context) -> None:
@@ -48,7 +61,8 @@ def run(context: Context) -> None:
     has_gpu = torch.cuda.is_available()
     if not has_gpu and not context.quick:
         raise InvalidInput(f"torch {torch.__version__} sees no CUDA device; --quick runs the same path without one")
-    now = _Run(context=context, device=torch.device("cuda" if has_gpu else "cpu"))
+    ends = time.monotonic() + context.options.get("limit_s", _LIMIT_S)
+    now = _Run(context=context, device=torch.device("cuda" if has_gpu else "cpu"), ends=ends)
     if context.quick:
         context.console.print("A quick run: its figures say nothing, it shows that everything runs.")
     figures: dict[str, Any] = {"device": _about(now.device)}
@@ -63,7 +77,7 @@ def run(context: Context) -> None:
 
 def _attempt(now: _Run, name: str, part: Callable[[_Run], dict[str, Any]]) -> dict[str, Any]:
     if now.left_s() < _LEAST_S[name]:
-        found = {"skipped": f"{now.left_s():.0f} s are left of {_LIMIT_S:.0f}; this part needs {_LEAST_S[name]:.0f}"}
+        found = {"skipped": f"{now.left_s():.0f} s are left; this part needs {_LEAST_S[name]:.0f}"}
     else:
         try:
             return part(now)

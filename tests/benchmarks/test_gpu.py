@@ -50,7 +50,7 @@ def test_without_a_gpu_it_says_so_and_what_would_go():
 def test_a_part_without_time_says_how_much_was_left(context):
     now = gpu._Run(context=context, device=torch.device("cpu"), ends=time.monotonic() + 5)
     found = gpu._attempt(now, "forms", lambda now: {})
-    assert found["skipped"].endswith("are left of 540; this part needs 120")
+    assert found["skipped"].endswith("s are left; this part needs 120")
 
 
 def test_a_part_that_fails_leaves_the_others(context, monkeypatch):
