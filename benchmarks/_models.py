@@ -1,10 +1,10 @@
-"""The models that engines are measured on: the demo model, and a random hybrid of a size between toy and demo."""
+"""The models that engines are measured on: the demo model, and hybrids of random weights."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,7 +13,7 @@ from typing import Any
 from agentform import load_engine
 from agentform.runtime.torch.weights import resolve_model
 
-__all__ = ["MODELS", "engine_of", "write_hybrid"]
+__all__ = ["MODELS", "engine_of", "write_hybrid", "write_wordy_hybrid"]
 
 MODELS = {
     "smollm2-135m": "SmolLM2-135M-Instruct, attention only, bfloat16",
@@ -21,6 +21,7 @@ MODELS = {
 }
 _LAYERS = 12
 _CONTEXT_TOKENS = 8192
+_END, _EOS = "<|endoftext|>", 0
 
 
 @contextmanager
@@ -54,6 +55,38 @@ def write_hybrid(folder: Path, **changes: Any) -> None:
     }
     build(seed=0, **sizes | changes).bfloat16().save_pretrained(folder)
     _say_interval(folder / "config.json")
+
+
+def write_wordy_hybrid(folder: Path, texts: Sequence[str], **sizes: Any) -> int:
+    """The same where the demo model is not at hand: its tokenizer has the words of `texts` for tokens, and `sizes` are
+    all the config's. No completion ends by itself. Returns the number of parameters.
+    """
+    from benchmarks._small_hybrids import build, draw_decay
+
+    def initialise(path: str, parameter: Any) -> None:
+        if path.endswith("embed_tokens.weight"):
+            parameter[_EOS] = 0  # its logit is 0, which is never the largest
+        draw_decay(path, parameter)
+
+    _train_tokenizer(texts).save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": _END}), encoding="utf-8")
+    model = build(seed=0, initialise=initialise, eos_token_id=_EOS, **sizes).bfloat16()
+    model.save_pretrained(folder)
+    return model.num_parameters()
+
+
+def _train_tokenizer(texts: Sequence[str]) -> Any:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        special_tokens=[_END], initial_alphabet=alphabet, vocab_size=1000, show_progress=False
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
 
 
 def _say_interval(path: Path) -> None:

@@ -22,7 +22,17 @@ __all__ = ["PLOTS", "RESULTS", "Context", "quantiles"]
 RESULTS = Path(__file__).parent / "results"
 PLOTS = Path(__file__).parents[1] / "docs" / "plots"
 """Of pages that show their plots."""
-_PACKAGES = ("agentform", "llguidance", "xgrammar", "pydantic", "jsonschema", "torch", "transformers", "tokenizers")
+_PACKAGES = (
+    "agentform",
+    "llguidance",
+    "xgrammar",
+    "pydantic",
+    "jsonschema",
+    "torch",
+    "transformers",
+    "tokenizers",
+    "triton",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,5 +106,8 @@ def _cpu() -> str:
 
 def _git(*arguments: str) -> str:
     folder = Path(__file__).parent
-    done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    except FileNotFoundError:  # a machine that got the files only
+        return ""
     return done.stdout.strip()

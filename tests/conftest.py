@@ -9,8 +9,8 @@ import pytest
 from hypothesis import settings
 
 # Read when triton is first imported: without a GPU its kernels run under the interpreter.
-if not Path("/proc/driver/nvidia").exists():
-    os.environ["TRITON_INTERPRET"] = "1"
+if not any(Path(place).exists() for place in ("/proc/driver/nvidia", "/dev/nvidiactl")):
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 # Machines are shared: how long an example takes says nothing of whether it is right.
 settings.register_profile("agentform", deadline=None)

@@ -25,4 +25,6 @@ def test_figures_are_ratios_of_what_was_measured():
         assert figures["pack_of_copy"] == pytest.approx(figures["pack_gb_per_s"] / figures["copy_gb_per_s"])
     restore = kernels.measure_restore(CPU, tokens=9, rounds=1, layers=2, heads=2, dim=8)
     assert restore["share"] == pytest.approx(restore["restore_s"] / restore["prefill_of_recurrent_layers_s"])
+    step = kernels.measure_step(CPU, branches=3, tokens=2, rounds=1, heads=2, dim=8)
+    assert step.keys() == {"branches", "tokens", "step_s", "copy_s"}
     assert kernels.measure_replay(CPU, tokens=3, rounds=1, heads=2, dim=8).keys() == {"tokens", "replay_s", "unpack_s"}

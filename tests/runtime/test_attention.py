@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from agentform.runtime.cache.runs import positions
+from agentform.runtime.torch import attention
 from agentform.runtime.torch.kv_pool import KVPool, LayerShape, bytes_per_position
 from agentform.runtime.torch.segment import Segment
 from agentform.runtime.torch.step import Step
@@ -48,8 +49,10 @@ SEGMENTS = {
 }
 
 
+@pytest.mark.parametrize("as_on_gpu", [False, True])
 @pytest.mark.parametrize("segments", SEGMENTS.values(), ids=SEGMENTS.keys())
-def test_step_attends_as_the_textbook_does(segments):
+def test_step_attends_as_the_textbook_does(segments, as_on_gpu, monkeypatch):
+    monkeypatch.setattr(attention, "_is_on_gpu", lambda query: as_on_gpu)
     torch.manual_seed(0)
     pool = KVPool({0: SHAPE}, 400, dtype=torch.float32, device=CPU)
     everything = torch.arange(400)

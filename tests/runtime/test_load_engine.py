@@ -11,15 +11,16 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from agentform.errors import EngineError, MissingDependency, ModelNotFound
+from agentform.errors import CacheBudgetExceeded, EngineError, MissingDependency, ModelNotFound
 from agentform.runtime.load import load_engine
 from agentform.runtime.model_digest import digest_of
 from agentform.runtime.sglang import versions
+from agentform.runtime.torch import budget
 from agentform.runtime.torch.adapter import Layers, load_model, probe_layers
-from agentform.runtime.torch.budget import default_budget_bytes
+from agentform.runtime.torch.budget import checked_budget_bytes
 from agentform.runtime.torch.engine import TorchEngine
 from agentform.runtime.torch.kv_pool import LayerShape
-from agentform.runtime.torch.loaded_model import LoadedModel
+from agentform.runtime.torch.loaded_model import LoadedModel, default_dtype
 from agentform.runtime.torch.tokenizer import HFTokenizer
 from tests.support.engines import complete
 from tests.support.tiny_model import greedy
@@ -122,7 +123,29 @@ def test_digest_is_the_manifests_where_there_is_one(tiny, tmp_path):
 
 
 def test_default_budget_is_bounded():
-    assert 0 < default_budget_bytes(CPU) <= 1 << 30
+    assert 0 < checked_budget_bytes(None, CPU) <= 1 << 30
+
+
+def test_a_budget_beyond_a_gpus_free_memory_is_refused_with_the_numbers(monkeypatch):
+    gpu = torch.device("cuda:0")
+    monkeypatch.setattr(budget, "free_bytes", lambda device: 4_000)
+    assert checked_budget_bytes(4_000, gpu) == 4_000
+    assert checked_budget_bytes(None, gpu) == 1_000
+    with pytest.raises(CacheBudgetExceeded, match="5,000 bytes does not fit: cuda:0 has 4,000 bytes free"):
+        checked_budget_bytes(5_000, gpu)
+    assert checked_budget_bytes(5_000, CPU) == 5_000  # its pages are given when they are written
+
+
+def test_memory_that_torch_holds_for_later_use_is_free(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (100, 1_000))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 70)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 30)
+    assert budget.free_bytes(torch.device("cuda")) == 140
+
+
+def test_a_gpu_that_only_emulates_bfloat16_computes_in_float32(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation)
+    assert default_dtype(torch.device("cuda")) == torch.float32
 
 
 def test_the_seam_imports_no_torch():

@@ -50,7 +50,8 @@ def step_branches(
     _check(beta.shape == (branches, tokens, heads), "beta does not fit")
     _check(lengths.shape == (branches,) and lengths.dtype == torch.int32, "lengths must be int32 [branches]")
     factor = key.shape[3] ** -0.5 if scale is None else scale
-    return _backend(state).step_branches(query, key, value, decay, beta, lengths, state, factor)
+    with torch.cuda.device_of(state):
+        return _backend(state).step_branches(query, key, value, decay, beta, lengths, state, factor)
 
 
 def replay(key: Tensor, value: Tensor, decay: Tensor, beta: Tensor, heads: Tensor, state: Tensor) -> None:
@@ -68,7 +69,8 @@ def replay(key: Tensor, value: Tensor, decay: Tensor, beta: Tensor, heads: Tenso
     _check(decay.shape[:2] == (tokens, all_heads) and decay.shape[2] in (1, key.shape[2]), "decay does not fit")
     _check(beta.shape == (tokens, all_heads), "beta does not fit")
     _check(heads.dim() == 1 and heads.dtype == torch.int32, "heads must be int32 [n]")
-    _backend(state).replay(key, value, decay, beta, heads, state)
+    with torch.cuda.device_of(state):
+        _backend(state).replay(key, value, decay, beta, heads, state)
 
 
 def _backend(state: Tensor):

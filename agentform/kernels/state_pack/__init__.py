@@ -30,7 +30,8 @@ def pack(state: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     if _on_gpu(state):
         from agentform.kernels.state_pack import triton
 
-        return triton.pack(state, rows)
+        with torch.cuda.device_of(state):
+            return triton.pack(state, rows)
     return reference.pack(state, rows)
 
 
@@ -46,7 +47,8 @@ def pack_int4(state: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     if _on_gpu(state):
         from agentform.kernels.state_pack import triton
 
-        return triton.pack_int4(state, rows)
+        with torch.cuda.device_of(state):
+            return triton.pack_int4(state, rows)
     return reference.pack_int4(state, rows)
 
 
@@ -78,7 +80,8 @@ def unpack(
     if _on_gpu(state):
         from agentform.kernels.state_pack import triton
 
-        triton.unpack(values, scales, nibbles, ranges, places, state)
+        with torch.cuda.device_of(state):
+            triton.unpack(values, scales, nibbles, ranges, places, state)
     else:
         reference.unpack(values, scales, nibbles, ranges, places, state)
 

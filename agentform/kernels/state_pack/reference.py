@@ -15,7 +15,7 @@ _TINY = torch.finfo(torch.float32).tiny
 def pack(state: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     """See `agentform.kernels.state_pack.pack`."""
     kept = _kept(state, rows)
-    scales = kept.abs().amax(dim=-1) / _LARGEST
+    scales = _quotient(kept.abs().amax(dim=-1), _LARGEST)
     steps = kept / scales.clamp(min=_TINY).unsqueeze(-1)
     return (steps + 0.5).floor().clamp(-_LARGEST, _LARGEST).to(torch.int8), scales
 
@@ -24,7 +24,7 @@ def pack_int4(state: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     """See `agentform.kernels.state_pack.pack_int4`."""
     kept = _kept(state, rows)
     low = kept.amin(dim=-1).bfloat16()
-    size = ((kept.amax(dim=-1) - low.float()) / _LAST_STEP).clamp(min=0).bfloat16()
+    size = _quotient(kept.amax(dim=-1) - low.float(), _LAST_STEP).clamp(min=0).bfloat16()
     steps = (kept - low.float().unsqueeze(-1)) / size.float().clamp(min=_TINY).unsqueeze(-1)
     steps = (steps + 0.5).floor().clamp(0, _LAST_STEP).to(torch.uint8)
     half = (state.shape[-1] + 1) // 2
@@ -45,6 +45,11 @@ def unpack(values: Tensor, scales: Tensor, nibbles: Tensor, ranges: Tensor, plac
     steps = torch.cat([nibbles[chosen] & _LAST_STEP, nibbles[chosen] >> 4], dim=-1)[:, : state.shape[-1]]
     rows[four] = low + steps.float() * size
     state.copy_(rows.view(state.shape))
+
+
+def _quotient(values: Tensor, divisor: int) -> Tensor:
+    """Rounded once: by a plain number CUDA multiplies with its reciprocal, which may be a bit off."""
+    return values / values.new_full((), divisor)
 
 
 def _kept(state: Tensor, rows: Tensor) -> Tensor:

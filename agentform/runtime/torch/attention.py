@@ -45,20 +45,24 @@ def attend(query: Tensor, keys: Tensor, values: Tensor, span: Span, scale: float
     if span.mask is None:
         return _attend_one(query, keys, values, scale)
     grouped = query.unflatten(0, (keys.shape[0], -1))
-    if query.is_cuda:
+    if _is_on_gpu(query):
         return _attend_fused(grouped, keys, values, span.mask, scale)
     return _attend_in_blocks(grouped, keys, values, span.mask, scale)
 
 
 def kv_dtype(query: Tensor, span: Span) -> torch.dtype:
     """In which dtype `attend` computes, so that keys and values are best read in it."""
-    return torch.float32 if span.mask is None and not query.is_cuda else query.dtype
+    return torch.float32 if span.mask is None and not _is_on_gpu(query) else query.dtype
+
+
+def _is_on_gpu(query: Tensor) -> bool:
+    return query.is_cuda
 
 
 def _attend_one(query: Tensor, keys: Tensor, values: Tensor, scale: float) -> Tensor:
     """One token; query `[heads, 1, dim]`."""
     rows = query.reshape(keys.shape[0], -1, keys.shape[2])
-    if query.is_cuda:
+    if _is_on_gpu(query):
         attended = F.scaled_dot_product_attention(rows[None], keys[None], values[None], scale=scale)
     else:
         weights = torch.bmm(rows.float() * scale, keys.float().transpose(1, 2)).softmax(dim=-1)

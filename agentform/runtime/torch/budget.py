@@ -18,7 +18,7 @@ from agentform.runtime.torch.adapter import Layers
 from agentform.runtime.torch.kv_pool import bytes_per_position
 from agentform.runtime.torch.snapshot_codec import SnapshotCodec
 
-__all__ = ["MemoryPlan", "default_budget_bytes", "free_bytes", "plan_memory"]
+__all__ = ["MemoryPlan", "checked_budget_bytes", "free_bytes", "plan_memory"]
 
 _DEFAULT_BYTES = 1 << 30
 _SHARE_OF_FREE = 4
@@ -88,16 +88,24 @@ def _too_small(budget: int, slots: int, slot: int, scratch: int, each: int, snap
     )
 
 
-def default_budget_bytes(device: torch.device) -> int:
-    """1 GiB, or a quarter of the memory that is free if that is less."""
+def checked_budget_bytes(asked: int | None, device: torch.device) -> int:
+    """The budget asked for; by default 1 GiB, or a quarter of the memory that is free if that is less.
+
+    Raises CacheBudgetExceeded where a GPU has less than was asked for. The host's memory is handed out page by page.
+    """
     free = free_bytes(device)
-    return _DEFAULT_BYTES if free is None else min(_DEFAULT_BYTES, free // _SHARE_OF_FREE)
+    if asked is None:
+        return _DEFAULT_BYTES if free is None else min(_DEFAULT_BYTES, free // _SHARE_OF_FREE)
+    if device.type == "cuda" and free is not None and asked > free:
+        raise CacheBudgetExceeded(f"a cache budget of {asked:,} bytes does not fit: {device} has {free:,} bytes free")
+    return asked
 
 
 def free_bytes(device: torch.device) -> int | None:
     """Memory that is free on a device; `None` where the system does not tell."""
     if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
+        held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)  # by torch, for later use
+        return torch.cuda.mem_get_info(device)[0] + held
     try:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):  # not told on this platform

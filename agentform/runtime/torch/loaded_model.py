@@ -55,7 +55,7 @@ def load(
 def default_dtype(device: torch.device) -> torch.dtype:
     """bfloat16 where the device has instructions for it, else float32."""
     if device.type == "cuda":
-        return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32
+        return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float32
     probes = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
     fast = device.type == "cpu" and any(getattr(torch.cpu, probe, lambda: False)() for probe in probes)
     return torch.bfloat16 if fast else torch.float32

@@ -14,7 +14,7 @@ from agentform.runtime.cache.host_index import HostIndex
 from agentform.runtime.cache.policy import SnapshotPolicy, TierPlan
 from agentform.runtime.cache.prefix_cache import PrefixCache
 from agentform.runtime.cache.statistics import CacheStatistics, TierStatistics
-from agentform.runtime.torch.budget import default_budget_bytes
+from agentform.runtime.torch.budget import checked_budget_bytes
 from agentform.runtime.torch.job import Job
 from agentform.runtime.torch.loaded_model import LoadedModel
 from agentform.runtime.torch.model_runner import ModelRunner
@@ -54,8 +54,7 @@ class Serving:
 
     def __init__(self, model: LoadedModel, options: ServingOptions) -> None:
         """Raises CacheBudgetExceeded, EngineError."""
-        budget = options.kv_budget_bytes
-        budget = default_budget_bytes(model.model.device) if budget is None else budget
+        budget = checked_budget_bytes(options.kv_budget_bytes, model.model.device)
         branches = min(options.max_batch_tokens, _MOST_BRANCH_STATES)
         runner = ModelRunner(
             model.model,
