@@ -23,6 +23,7 @@ _MOST_MERGES = 16
 _LISTED = frozenset(["enum", "const", "oneOf"])
 _BLOCKING = _LISTED | {"patternProperties", "unevaluatedProperties", "unevaluatedItems", "contains"}
 """Beside these, a name or place of its own for one value changes what is asked of the others, or is not seen."""
+_ITEMS = frozenset(["items", "prefixItems"])
 _BESIDE: Mapping[Kind, frozenset[str]] = {
     "array": _LISTED | {"contains", "unevaluatedItems"},
     "string": _LISTED | {"pattern", "format"},
@@ -82,12 +83,15 @@ class _Narrowing:
                 return None
             node: SchemaDict = {} if schema is True else {key: v for key, v in schema.items() if key != "$defs"}
             if "$ref" in node:
-                schema = merge(self.defs[node.pop("$ref").rpartition("/")[2]], node)
+                part = self.defs[node.pop("$ref").rpartition("/")[2]]
             elif "allOf" in node:
-                first, *others = node.pop("allOf")
-                schema = merge(first, {**node, "allOf": others} if others else node)
+                part, *others = node.pop("allOf")
+                node = {**node, "allOf": others} if others else node
             else:
                 return node
+            if isinstance(part, dict) and _ITEMS & part.keys() and _ITEMS & node.keys():
+                return None  # what `items` is for depends on the `prefixItems` beside it, in its own part only
+            schema = merge(part, node)
         return None
 
     def _arms(self, node: SchemaDict, steps: tuple[Step, ...]) -> SchemaDict | None:
