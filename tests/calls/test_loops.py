@@ -14,11 +14,17 @@ from agentform.calls.form_filling import fill
 from agentform.calls.limits import Limits
 from agentform.calls.loops import find_loop
 from agentform.errors import ArgumentsTruncated
+from agentform.grammar.compile import Compiler
+from agentform.grammar.spec import GrammarSpec
+from agentform.grammar.vocabulary import Vocabulary
 from agentform.runtime.engine import GenerateRequest
 from agentform.runtime.script import Fill
 from agentform.runtime.scripted import ScriptedEngine
+from agentform.runtime.torch.tokenizer import HFTokenizer
 from agentform.schema.depends import DependsOn
 from agentform.schema.json_text import dumps
+from agentform.schema.narrow import narrowed
+from tests.support.tiny_tokenizer import write_tiny_tokenizer
 
 ROUTES = '["bank", "check", "poll", "check", ' + '"bank", "check", "poll", "poll", ' * 3 + '"bank", "ch'
 
@@ -110,6 +116,63 @@ def test_a_period_that_comes_again_to_the_end_is_found(before, period, times, cu
 @given(text=st.text('{}[],:"\\ u12ae-.', max_size=60))
 def test_any_text_at_all_is_read_without_a_fault(text):
     find_loop(text)
+
+
+@pytest.fixture(scope="module")
+def grammars(tmp_path_factory):
+    tokenizer = HFTokenizer(write_tiny_tokenizer(tmp_path_factory.mktemp("tokenizer")))
+    vocabulary = Vocabulary(tokenizer.tokenizer_json, size=tokenizer.vocabulary_size, eos_ids=tokenizer.eos_ids)
+    return Compiler(vocabulary), {chr(byte): tokenizer.encode(chr(byte))[0] for byte in range(32, 127)}
+
+
+def greedy(grammars, schema, wanted, max_tokens=80):
+    """What a model writes that wants to write `wanted`, and ends where that is no longer legal; whether it did end."""
+    compiler, tokens = grammars
+    matcher = compiler.compile(GrammarSpec(kind="json_schema", text=dumps(schema))).matcher()
+    written = ""
+    for _ in range(max_tokens):
+        following = wanted[len(written) :][:1] if wanted.startswith(written) else ""
+        allowed = matcher.allowed()
+        legal = [character for character in following + '"]}' if allowed[tokens[character]]]
+        if matcher.is_complete() and following not in legal:
+            return written, True
+        matcher.accept(tokens[legal[0]])
+        written += legal[0]
+    return written, False
+
+
+WORDS = {"type": "array", "items": {"type": "string"}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "wanted", "value"),
+    [
+        (WORDS, '["a", ' + '"bc", ' * 30, ["a", "bc"]),
+        ({"type": "string"}, '"pa' + "lm_" * 50, "palm_"),
+        ({"type": "number"}, "1." + "0" * 99, 1.0),
+        ({"type": "number"}, "0." + "3" * 99, 0.333333),
+        ({"type": "integer"}, "-1" + "0" * 99, -(10**15)),
+        (
+            {"type": "object", "additionalProperties": {"anyOf": [{"$ref": "#/$defs/w"}, {"type": "null"}]}},
+            '{"x": ["y"], "z": ["a", ' + '"bc", ' * 30,
+            {"x": ["y"], "z": ["a", "bc"]},
+        ),
+        (
+            {"type": "array", "items": {"allOf": [{"$ref": "#/$defs/w"}, {"minItems": 1}]}},
+            '[["k", "l", "m"], ["a", ' + '"bc", ' * 30,
+            [["k", "l", "m"], ["a", "bc"]],
+        ),
+        (True, '{"x": [1, ' + "2, " * 40, {"x": [1, 2]}),
+    ],
+)
+def test_under_the_bound_a_greedy_model_says_the_same_once_and_ends(grammars, schema, wanted, value):
+    schema = schema if schema is True else {**schema, "$defs": {"w": WORDS}}
+    written, complete = greedy(grammars, schema, wanted)
+    assert not complete
+    loop = find_loop(written)
+    again, complete = greedy(grammars, narrowed(schema, loop.steps, loop.kind, loop.bound), wanted)
+    assert complete
+    assert json.loads(again) == value
 
 
 class Note(BaseModel):
