@@ -56,8 +56,10 @@ def find_loop(written: str) -> Loop | None:
     except InvalidInput:  # a key that is no JSON string, which no grammar lets pass
         return None
     for depth, place in enumerate(opened):
+        if place.kind == "object":
+            continue
         bound = place.bound(written)
-        if place.kind != "object" and bound is not None:
+        if bound is not None:
             steps = tuple(outer.step for outer in opened[:depth])
             return Loop(steps=steps, kind=place.kind, bound=bound)
     return None
@@ -126,14 +128,20 @@ def _loop(texts: Sequence[str], starts: Sequence[int], written: str, since: int)
     half, rest = len(written) // 2, written[since:].strip()
     if not starts or starts[0] > half:
         return None
-    tail_at = bisect_right(starts, half) - 1
-    tail = texts[tail_at:]
-    for period in range(1, len(tail) // 2 + 1):
-        if tail[period:] != tail[:-period] or not texts[-period].startswith(rest):
-            continue
-        start = tail_at
-        while start and texts[start - 1] == texts[start - 1 + period]:
-            start -= 1
-        if len(texts) - start >= _LEAST_PERIODS * period and len(written) - starts[start] >= _LEAST_CHARACTERS:
-            return start, period
-    return None
+    start = bisect_right(starts, half) - 1
+    period = _least_period(texts[start:])
+    while start and texts[start - 1] == texts[start - 1 + period]:
+        start -= 1
+    enough = len(texts) - start >= _LEAST_PERIODS * period and len(written) - starts[start] >= _LEAST_CHARACTERS
+    return (start, period) if enough and texts[-period].startswith(rest) else None
+
+
+def _least_period(texts: Sequence[str]) -> int:
+    """From the longest border, by the failure function of Knuth, Morris and Pratt (1977)."""
+    borders = [0]
+    for text in texts[1:]:
+        border = borders[-1]
+        while border and text != texts[border]:
+            border = borders[border - 1]
+        borders.append(border + (text == texts[border]))
+    return len(texts) - borders[-1]

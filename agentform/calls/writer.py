@@ -11,7 +11,7 @@ from agentform.calls.session import Session
 from agentform.calls.text import Piece
 from agentform.calls.transcript import Context
 from agentform.calls.watch import Watch
-from agentform.errors import ArgumentMalformed, ArgumentsTruncated, InvalidInput
+from agentform.errors import ArgumentMalformed, ArgumentsTruncated, GrammarError, InvalidInput
 from agentform.grammar.spec import GrammarSpec
 from agentform.messages import JsonValue
 from agentform.runtime.engine import Tokenizer
@@ -103,24 +103,30 @@ async def generate_leaf(
 ) -> Generated:
     """The JSON text of a free leaf, generated at `context` under the leaf's own grammar; `follow` comes after it.
 
-    Where it ran into its token limit because a list or string in it repeated itself, it is generated again with a
-    bound on that list or string, at most `Limits.repairs` times.
+    Where it ran into its token limit because a list, string or number in it repeated itself, it is generated again
+    with a bound on that, at most `Limits.repairs` times.
 
     Raises:
-        ArgumentsTruncated: the leaf was not complete within `Limits.argument_tokens`, and not for a loop.
+        ArgumentsTruncated: the leaf was not complete within `Limits.argument_tokens`, and no bound ended it.
         ArgumentMalformed: what was written is no strict JSON, though the grammar let it pass.
     """
-    for tries_left in range(session.limits.repairs, -1, -1):
+    cut: ArgumentsTruncated | None = None
+    for _ in range(session.limits.repairs + 1):
         try:
             text = await _generate(session, context, leaf, follow=follow[:_FOLLOW_CHARACTERS], watch=watch)
         except ArgumentsTruncated as error:
-            shorter = _shorter(leaf, error.written) if tries_left else None
+            cut, shorter = error, _shorter(leaf, error.written)
             if shorter is None:
                 raise
             leaf = shorter
+        except GrammarError as error:
+            if cut is None:
+                raise
+            raise cut from error  # the bound left nothing to write
         else:
-            return Generated(text=text, cut_short=tries_left < session.limits.repairs)
-    raise AssertionError("the last try returns or raises")
+            return Generated(text=text, cut_short=cut is not None)
+    assert cut is not None
+    raise cut
 
 
 def _shorter(leaf: Free, written: str) -> Free | None:

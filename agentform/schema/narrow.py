@@ -111,9 +111,13 @@ def _bounded(node: SchemaDict, kind: Kind, bound: Mapping[str, float]) -> Schema
     if node.get("type") == "integer":
         added.pop("multipleOf", None)
     made = merge(added, node)
-    if made == node or not isinstance(made, dict) or any(made.get(a, 0) > made.get(b, math.inf) for a, b in _RANGES):
+    if made == node or not isinstance(made, dict) or any(_is_empty(made, *ends) for ends in _RANGES):
         return None
     return made
+
+
+def _is_empty(node: SchemaDict, least: str, most: str) -> bool:
+    return node.get(least, -math.inf) > node.get(most, math.inf)
 
 
 def _item(node: SchemaDict, index: int, change: _Change) -> SchemaDict | None:

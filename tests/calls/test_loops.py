@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from agentform.calls.form_filling import fill
 from agentform.calls.limits import Limits
 from agentform.calls.loops import find_loop
-from agentform.errors import ArgumentsTruncated
+from agentform.errors import ArgumentsTruncated, GrammarError
 from agentform.grammar.compile import Compiler
 from agentform.grammar.spec import GrammarSpec
 from agentform.grammar.vocabulary import Vocabulary
@@ -265,6 +265,22 @@ async def test_an_engine_that_does_not_keep_the_bound_is_asked_no_third_time():
     with pytest.raises(ArgumentsTruncated):
         await fill(engine, "Hello", Note, limits=Limits(argument_tokens=60, repairs=9))
     assert len(written_schemas(engine)) == 3
+
+
+@pytest.mark.anyio
+async def test_a_bound_that_leaves_nothing_to_write_is_the_truncation_that_it_was_for():
+    class Strict(ScriptedEngine):
+        async def generate(self, request):
+            if len(self.requests) == 1:
+                raise GrammarError("nothing is legal")
+            async for chunk in super().generate(request):
+                yield chunk
+
+    engine = Strict([Fill("Hello", {"ratio": 10**99})])
+    form = {"type": "object", "properties": {"ratio": {"type": "number"}}, "required": ["ratio"]}
+    with pytest.raises(ArgumentsTruncated, match="'/ratio'") as caught:
+        await fill(engine, "Hello", form, limits=LIMITS)
+    assert isinstance(caught.value.__cause__, GrammarError)
 
 
 class Trip(BaseModel):
