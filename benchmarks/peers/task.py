@@ -21,6 +21,8 @@ class Model:
     gguf: str
     """The same weights in four bits."""
     threads: int
+    weights: str = "both"
+    """Which kinds of weights agentform keeps; others have one."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -67,6 +67,20 @@ def test_fused_layers_compute_the_same(make):
     torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("rows", [(), (4,), (1, 3), (0, 1, 2, 3, 4)])
+def test_only_the_rows_that_are_asked_for_pass_the_last_layer(rows):
+    torch.manual_seed(0)
+    model = randomised(KNOWN["llama"]())
+    with torch.no_grad():
+        expected = model(torch.tensor([IDS])).logits[0]
+    fuse(model)
+    runner = ModelRunner(model, kv_budget_bytes=1 << 20)
+    first = runner.compute([Segment(token_ids=IDS[:5], num_before=0, runs=((0, 5),), rows=rows)])[0]
+    torch.testing.assert_close(first, expected[list(rows)], rtol=1e-4, atol=1e-4)
+    then = runner.compute([Segment(token_ids=IDS[5:], num_before=5, runs=((0, 8),), rows=(2,))])[0]
+    torch.testing.assert_close(then, expected[-1:], rtol=1e-4, atol=1e-4)
+
+
 def test_layers_of_another_kind_stay_as_they_are():
     model = Olmo2ForCausalLM(Olmo2Config(**SIZES))
     layers = [*model.model.layers]

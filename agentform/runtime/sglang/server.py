@@ -128,7 +128,7 @@ class SGLangServer:
         self._reads_lark = reads_lark(self._transport, served)
         self._info = remote_info(name, context_tokens, served, self._tokenizer)
         self._grammars = Grammars(
-            lambda: self._tokenizer.tokenizer_json,
+            self._tokenizer.for_grammars,
             vocabulary_size=self._info.vocabulary_size,
             eos_ids=lambda: self._tokenizer.eos_ids,
         )

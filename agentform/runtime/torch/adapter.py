@@ -51,6 +51,9 @@ _WITHOUT_STATE = ("moe", "mlp")
 class LayerWork(Protocol):
     """Does what layers cannot do on packed tokens alone; a `Step`, or the probe."""
 
+    rows: Tensor
+    """Of the packed tokens those that logits are made of, `[n]`."""
+
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
         """See `Step.attend`."""
         ...
@@ -125,10 +128,10 @@ def _attend_through_agentform(model: PreTrainedModel) -> None:
         model.set_attn_implementation(_NAME)
 
 
-def forward(model: CausalModel, step: LayerWork, input_ids: Tensor, position_ids: Tensor, rows: Tensor) -> Tensor:
-    """Logits `[rows, vocabulary]` of the packed tokens that `rows` names.
+def forward(model: CausalModel, step: LayerWork, input_ids: Tensor, position_ids: Tensor) -> Tensor:
+    """Logits `[rows, vocabulary]` of the packed tokens that the step's `rows` names.
 
-    input_ids and position_ids `[1, tokens]`, rows `[n]`.
+    input_ids and position_ids `[1, tokens]`.
     """
     current: Any = model.agentform_current
     current.step = step
@@ -137,7 +140,7 @@ def forward(model: CausalModel, step: LayerWork, input_ids: Tensor, position_ids
             input_ids=input_ids,
             position_ids=position_ids,
             use_cache=False,
-            logits_to_keep=rows,
+            logits_to_keep=step.rows,
             agentform_step=step,
         )
     finally:
@@ -150,11 +153,11 @@ def probe_layers(model: CausalModel) -> Layers:
 
     Raises EngineError if not every layer goes through agentform.
     """
-    probe = _Probe()
     ids = torch.zeros(1, 2, dtype=torch.long, device=model.device)
     places = torch.arange(2, device=model.device)
+    probe = _Probe(places[-1:])
     with torch.inference_mode():
-        forward(model, probe, ids, places.unsqueeze(0), places[-1:])
+        forward(model, probe, ids, places.unsqueeze(0))
     text = model.config.get_text_config()
     kinds = getattr(text, "layer_types", None) or ("",) * text.num_hidden_layers
     expected = {index for index, kind in enumerate(kinds) if kind not in _WITHOUT_STATE}
@@ -174,7 +177,8 @@ def probe_layers(model: CausalModel) -> Layers:
 class _Probe:
     """Notes shapes instead of attending; recurrent layers run as they are."""
 
-    def __init__(self) -> None:
+    def __init__(self, rows: Tensor) -> None:
+        self.rows = rows
         self.attention: dict[int, LayerShape] = {}
         self.recurrent: dict[int, StateShape] = {}
         self.compute: dict[int, Layer] = {}

@@ -1,6 +1,7 @@
-"""A model folder's chat template, rendered by transformers' own machinery.
+"""A model folder's chat template, rendered to the bytes that transformers would render, without importing it.
 
-The template, not the tokenizer class, decides the bytes, so transformers' tokenizer need not be loaded.
+The template, not the tokenizer class, decides the bytes, so transformers' tokenizer need not be loaded; and importing
+its renderer takes longer than everything else that a small model's first call needs of the tokenizer.
 """
 
 from __future__ import annotations
@@ -8,10 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from agentform.errors import InvalidRequest, WeightsCorrupt
 from agentform.runtime.torch.dependencies import torch_extra
+from agentform.runtime.torch.template_data import inert, template_message
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 __all__ = ["ChatTemplate", "read_json"]
 
@@ -24,6 +29,7 @@ class ChatTemplate:
     def __init__(self, templates: Mapping[str, str], named_tokens: Mapping[str, str]) -> None:
         self._templates = dict(templates)
         self._named_tokens = dict(named_tokens)
+        self._ready: dict[str, Template] = {}
 
     @classmethod
     def of_folder(cls, folder: Path) -> ChatTemplate:
@@ -59,33 +65,34 @@ class ChatTemplate:
         """
         with torch_extra():
             from jinja2 import TemplateError
-            from transformers.utils.chat_template_utils import render_jinja_template
         if not messages:
             raise InvalidRequest("a conversation needs at least one message")
-        present = [{key: value for key, value in message.items() if value is not None} for message in messages]
+        if stray := [tool for tool in tools or () if not isinstance(tool, Mapping)]:
+            raise InvalidRequest(f"a tool is described by a mapping, not by {type(stray[0]).__name__}")
         try:
-            named: dict[str, Any] = dict(self._named_tokens)
-            # Returns one text per conversation and, beside them, spans that are not asked for here.
-            texts, _ = cast(
-                "tuple[list[str], Any]",
-                render_jinja_template(
-                    conversations=[present],
-                    tools=None if tools is None else list(tools),
-                    chat_template=self._pick(tools),
-                    add_generation_prompt=generation_prompt,
-                    **named,
-                ),
+            return self._compiled(self._pick(tools)).render(
+                messages=[template_message(message) for message in messages],
+                tools=None if tools is None else inert(list(tools)),
+                documents=None,  # templates ask whether there are any
+                add_generation_prompt=generation_prompt,
+                **self._named_tokens,
             )
         except (TemplateError, TypeError) as error:
             raise InvalidRequest(f"the model's chat template refuses these messages: {error}") from error
-        return texts[0]
 
     def _pick(self, tools: Sequence[dict[str, Any]] | None) -> str:
-        if tools is not None and "tool_use" in self._templates:
-            return self._templates["tool_use"]
-        if "default" in self._templates:
-            return self._templates["default"]
-        raise InvalidRequest("the model has no chat template; use an instruction-tuned model")
+        """The name of the template for these tools."""
+        name = "tool_use" if tools is not None and "tool_use" in self._templates else "default"
+        if name not in self._templates:
+            raise InvalidRequest("the model has no chat template; use an instruction-tuned model")
+        return name
+
+    def _compiled(self, name: str) -> Template:
+        from agentform.runtime.torch.template_environment import compile_template
+
+        if name not in self._ready:  # two threads may both compile it, which does no harm
+            self._ready[name] = compile_template(self._templates[name])
+        return self._ready[name]
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -19,6 +19,8 @@ from torch import Tensor, nn
 __all__ = ["DenseConfig", "DenseLayer", "DenseModel", "load_dense_model"]
 
 _FAMILIES = frozenset(("llama", "mistral", "qwen2"))
+_TENSORS_AT_ONCE = 9
+"""As many as a layer has."""
 _FOREIGN = frozenset(("auto_map", "partial_rotary_factor", "quantization_config", "rope_scaling", "text_config"))
 """Entries that, where they say something, change what is computed."""
 
@@ -206,10 +208,7 @@ class DenseModel(nn.Module):
 
 
 def load_dense_model(folder: Path, *, dtype: torch.dtype, device: torch.device) -> DenseModel | None:
-    """The model of a folder with safetensors; `None` where it is of another shape than is known here.
-
-    Weights that have the dtype already are read from the file when they are first used.
-    """
+    """The model of a folder with safetensors; `None` where it is of another shape than is known here."""
     config = DenseConfig.of(json.loads((folder / "config.json").read_text(encoding="utf-8")))
     files = _weight_files(folder)
     if config is None or not files:
@@ -242,9 +241,14 @@ def _weight_files(folder: Path) -> list[Path]:
 
 
 def _read(files: list[Path]) -> dict[str, Tensor]:
-    from safetensors.torch import load_file
+    """Copies of all tensors. A file is mapped anew every few tensors: pages that were read count as the process's."""
+    from safetensors import safe_open
 
     tensors: dict[str, Tensor] = {}
     for file in files:
-        tensors |= load_file(file)
-    return {name: tensor for name, tensor in tensors.items() if not name.endswith("rotary_emb.inv_freq")}
+        with safe_open(file, framework="pt") as whole:
+            names = [name for name in whole.keys() if not name.endswith("rotary_emb.inv_freq")]  # noqa: SIM118 - no mapping
+        for start in range(0, len(names), _TENSORS_AT_ONCE):
+            with safe_open(file, framework="pt") as part:
+                tensors |= {n: part.get_tensor(n).clone() for n in names[start : start + _TENSORS_AT_ONCE]}
+    return tensors

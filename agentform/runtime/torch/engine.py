@@ -118,9 +118,7 @@ class TorchEngine:
         self._tokenizer = tokenizer = model.tokenizer
         self._info = _info(model)
         self._size = min(self._info.vocabulary_size, self._tokenizer.vocabulary_size)
-        self._grammars = Grammars(
-            lambda: tokenizer.tokenizer_json, vocabulary_size=self._size, eos_ids=lambda: tokenizer.eos_ids
-        )
+        self._grammars = Grammars(tokenizer.for_grammars, vocabulary_size=self._size, eos_ids=lambda: tokenizer.eos_ids)
         self._serving = Serving(model, options)
         self._finalizer = weakref.finalize(self, self._serving.close)
 

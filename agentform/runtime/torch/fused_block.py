@@ -43,10 +43,18 @@ class FusedBlocks(nn.Module):
     def forward(
         self, hidden_states: Tensor, *, position_embeddings: tuple[Tensor, Tensor], agentform_step: Any, **_: Any
     ) -> Tensor:
-        """`[1, tokens, dim]` to the same shape, in float32: sums over layers are rounded nowhere."""
-        hidden = hidden_states[0].float()
-        for block in self.blocks:
+        """`[1, tokens, dim]` to the same shape, in float32: sums over layers are rounded nowhere.
+
+        Behind the last layer only the rows that logits are made of are right: nobody reads the others.
+        """
+        hidden, rows = hidden_states[0].float(), agentform_step.rows
+        for block in self.blocks[:-1]:
             hidden = block(hidden, *position_embeddings, agentform_step)
+        if len(rows) == len(hidden):
+            return self.blocks[-1](hidden, *position_embeddings, agentform_step).unsqueeze(0)
+        if not len(rows):  # for its keys and values
+            rows = rows.new_zeros(1)
+        hidden[rows] = self.blocks[-1](hidden, *position_embeddings, agentform_step, rows)
         return hidden.unsqueeze(0)
 
 
@@ -71,11 +79,17 @@ class FusedBlock(nn.Module):
         self._calls = self.qkv.forward, self.out.forward, self.gate_up.forward, self.down.forward
         self._act = self._activation.forward
 
-    def forward(self, hidden: Tensor, cos: Tensor, sin: Tensor, step: Any) -> Tensor:
-        """Float32 `[tokens, dim]` to the same shape, in place; cos and sin as `_SignedRotary` gives them."""
+    def forward(self, hidden: Tensor, cos: Tensor, sin: Tensor, step: Any, rows: Tensor | None = None) -> Tensor:
+        """Float32 `[tokens, dim]` to the same shape, in place; or to a copy of `rows` alone, which attend to all.
+
+        Cos and sin as `_SignedRotary` gives them.
+        """
         norm_input, norm_mlp = self._norms
         _, out, gate_up, down = self._calls
-        hidden += out(self._attend(norm_input(hidden), cos, sin, step))
+        attended = self._attend(norm_input(hidden), cos, sin, step)
+        if rows is not None:
+            hidden, attended = hidden[rows], attended[rows]
+        hidden += out(attended)
         gate, up = gate_up(norm_mlp(hidden)).chunk(2, -1)
         hidden += down(self._act(gate) * up)
         return hidden

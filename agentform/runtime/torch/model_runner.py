@@ -86,7 +86,7 @@ class ModelRunner:
         with torch.inference_mode():
             self._load(segments)
             step = Step(segments, self._pool, self._states, dtype=self.dtype, device=self.device)
-            logits = forward(self._model, step, step.input_ids, step.position_ids, step.rows)
+            logits = forward(self._model, step, step.input_ids, step.position_ids)
             return logits.split([len(segment.rows) for segment in segments])
 
     def save_state(self, slot: int, runs: Runs) -> None:

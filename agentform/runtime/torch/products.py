@@ -12,6 +12,7 @@ from torch import nn
 
 from agentform.errors import AgentformError
 from agentform.runtime.torch.convert import add_four_bit
+from agentform.runtime.torch.dense_model import DenseModel
 from agentform.runtime.torch.four_bit_file import FOUR_BIT_FILE, FourBitFile, FourBitWeight
 from agentform.runtime.torch.four_bit_linear import FourBitLinear, can_multiply_four_bit
 from agentform.runtime.torch.freed_memory import give_back_freed_memory
@@ -24,6 +25,8 @@ __all__ = ["Weights", "make_products"]
 Weights = Literal["both", "four_bit", "wide"]
 """Of weights that a folder has in 4 bits too: those for few rows and wide ones for many, or one kind for all."""
 
+_PRODUCTS_AT_ONCE = 40
+"""Made between two times that freed memory is given back: each time, what is needed next has to be asked for again."""
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -36,7 +39,7 @@ def make_products(model: nn.Module, folder: Path, weights: Weights) -> Weights:
     num_fused, num_four_bit = _fuse(model, folder, weights)
     kept = weights if num_four_bit else "wide"
     pack_linears(model)
-    if num_fused and kept != "four_bit":
+    if num_fused and kept != "four_bit" and not isinstance(model, DenseModel):
         _copy_what_is_left(model)
     return kept
 
@@ -65,7 +68,8 @@ class _Products:
         self.num_four_bit += 1
         bias = merged(linears).bias if linears[0].bias is not None else None
         layer = FourBitLinear(weight, bias=bias, wide=self._wide(linears) if self._keep_wide else None)
-        give_back_freed_memory()  # codes are eight times their size on the way
+        if self.num_four_bit % _PRODUCTS_AT_ONCE == 0:
+            give_back_freed_memory()  # codes are eight times their size on the way
         return layer
 
     def _four_bit(self, names: Sequence[str]) -> FourBitWeight | None:

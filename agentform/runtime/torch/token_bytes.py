@@ -3,39 +3,54 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-__all__ = ["token_bytes_table"]
+__all__ = ["is_byte_level", "token_bytes_table"]
 
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
-def token_bytes_table(tokenizer: Tokenizer, *, size: int) -> tuple[bytes, ...]:
-    """One entry per id below `size`, empty for ids of no token; added tokens stand for their spelling."""
+def token_bytes_table(tokenizer: Tokenizer) -> tuple[bytes, ...]:
+    """One entry per id up to the highest, empty for ids of no token; added tokens stand for their spelling."""
     added = {i: token.content.encode() for i, token in tokenizer.get_added_tokens_decoder().items()}
-    table = [b""] * size
-    to_bytes = _byte_level if "ByteLevel" in repr(tokenizer.decoder) else _sentence_piece
-    byte_of = _bytes_of_characters()
-    for text, i in tokenizer.get_vocab(with_added_tokens=True).items():
-        table[i] = added[i] if i in added else to_bytes(text, byte_of)
+    vocabulary = tokenizer.get_vocab(with_added_tokens=True)
+    table = [b""] * (max(vocabulary.values()) + 1)
+    to_bytes = _byte_level() if is_byte_level(tokenizer) else _sentence_piece
+    for text, i in vocabulary.items():
+        table[i] = added[i] if i in added else to_bytes(text)
     return tuple(table)
 
 
-def _byte_level(text: str, byte_of: dict[str, int]) -> bytes:
-    return b"".join(bytes((byte_of[c],)) if c in byte_of else c.encode() for c in text)
+def is_byte_level(tokenizer: Tokenizer) -> bool:
+    """Whether each character of a token's name is a byte."""
+    return "ByteLevel" in repr(tokenizer.decoder)
 
 
-def _sentence_piece(text: str, _: dict[str, int]) -> bytes:
+def _byte_level() -> Callable[[str], bytes]:
+    byte_of = _ByteOf(_bytes_of_characters()).__getitem__
+    return lambda text: b"".join(map(byte_of, text))
+
+
+class _ByteOf(dict[str, bytes]):
+    """What each character stands for; others stand for themselves. A lookup is all that a token's character costs."""
+
+    def __missing__(self, character: str) -> bytes:
+        return character.encode()
+
+
+def _sentence_piece(text: str) -> bytes:
     if match := _BYTE_TOKEN.fullmatch(text):
         return bytes((int(match[1], 16),))
     return text.replace("▁", " ").encode()
 
 
-def _bytes_of_characters() -> dict[str, int]:
+def _bytes_of_characters() -> dict[str, bytes]:
     """Byte-level BPE writes printable Latin-1 bytes as themselves and the others from U+0100 on, in order."""
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = [byte for byte in range(256) if byte not in printable]
-    return {chr(b): b for b in printable} | {chr(0x100 + i): b for i, b in enumerate(others)}
+    characters = {chr(b): b for b in printable} | {chr(0x100 + i): b for i, b in enumerate(others)}
+    return {character: bytes((byte,)) for character, byte in characters.items()}

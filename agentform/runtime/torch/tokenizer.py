@@ -1,6 +1,6 @@
 """The tokenizer of a Hugging Face model folder, in which data never becomes control.
 
-Works on tokenizer.json through the `tokenizers` library; transformers is used for the chat template only.
+Works on tokenizer.json through the `tokenizers` library; transformers is not imported.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from agentform.runtime.torch.control_text import ControlText, plain
 from agentform.runtime.torch.dependencies import torch_extra
 from agentform.runtime.torch.encodings import Encodings
 from agentform.runtime.torch.template_probe import renders_tools, turn_end
-from agentform.runtime.torch.token_bytes import token_bytes_table
+from agentform.runtime.torch.token_bytes import is_byte_level, token_bytes_table
 
 if TYPE_CHECKING:
     from tokenizers import AddedToken, Tokenizer
+
+    from agentform.grammar.vocabulary import ReadTokenizer
 
 __all__ = ["HFTokenizer"]
 
@@ -70,15 +72,29 @@ class HFTokenizer:
         """Whether the chat template renders both a tool and a call of it."""
         return renders_tools(self._template)
 
-    @cached_property
+    @property
     def vocabulary_size(self) -> int:
         """One more than the highest token id."""
-        return max(self._tokenizer.get_vocab(with_added_tokens=True).values()) + 1
+        return len(self._token_bytes)
 
     @property
     def tokenizer_json(self) -> str:
         """The tokenizer in the `tokenizers` library's format, control tokens marked special."""
         return self._tokenizer.to_str()
+
+    def for_grammars(self) -> str | ReadTokenizer:
+        """What `Vocabulary` takes: itself where ids and bytes of a text are the same, else its JSON text."""
+        from agentform.grammar.vocabulary import ReadTokenizer
+
+        if not (is_byte_level(self._tokenizer) and all(self._is_exact(text) for text in ("x", " x x", "é\n"))):
+            return self.tokenizer_json
+        added = self._tokenizer.get_added_tokens_decoder().items()
+        return ReadTokenizer(
+            token_bytes=self._token_bytes,
+            special_ids=[i for i, token in added if token.special or _is_tag(token.content)],
+            encode=self.encode,
+            json=lambda: self.tokenizer_json,
+        )
 
     def token_bytes(self, token_id: int) -> bytes:
         """The bytes that a token stands for; empty for ids that no token has.
@@ -146,7 +162,11 @@ class HFTokenizer:
 
     @cached_property
     def _token_bytes(self) -> tuple[bytes, ...]:
-        return token_bytes_table(self._tokenizer, size=self.vocabulary_size)
+        return token_bytes_table(self._tokenizer)
+
+    def _is_exact(self, text: str) -> bool:
+        """Not where a first word is given a space before it."""
+        return b"".join(map(self.token_bytes, self.encode(text))) == text.encode()
 
     @cached_property
     def _encodes_apart(self) -> bool:
@@ -182,6 +202,11 @@ def _strip(run: str, before: AddedToken | None, after: AddedToken | None) -> str
 
 def _is_structural(content: str, template: str) -> bool:
     return bool(content.strip()) and content in template
+
+
+def _is_tag(content: str) -> bool:
+    """What llguidance takes for special in a tokenizer.json, whatever is said there."""
+    return content.startswith("<") and content.endswith(">")
 
 
 def _load(path: Path) -> Tokenizer:

@@ -38,7 +38,7 @@ class Agentform:
 
     def load(self, model: Model) -> None:
         """Load the model by its name."""
-        self.engine: Any = load_engine(_MODEL, num_threads=model.threads)
+        self.engine: Any = load_engine(_MODEL, num_threads=model.threads, weights=model.weights)
         self._responder = Responder(self.engine, priors=self._priors)
         self.settings |= {"threads": model.threads}
 

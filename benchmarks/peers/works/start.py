@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from agentform.messages import Message
@@ -28,7 +29,8 @@ _TEXT_TOKENS = 64
 def measure(bench: Bench) -> None:
     """Rows of work "start" (seconds) and "memory" ("bytes"); and "plan", which is agentform's alone.
 
-    Every file was read shortly before: a start that is not measured comes first.
+    agentform's memory is measured once more with nothing but its 4-bit weights, which llama.cpp has too. Every file
+    was read shortly before: a start that is not measured comes first.
     """
     rounds = 1 if bench.context.quick else 2
     call = call_task(bench.tokenizer, _ASKED, TOOLS)
@@ -37,13 +39,15 @@ def measure(bench: Bench) -> None:
         for name in rotated(bench.names, turn):
             if turn >= 0 or name == OURS:
                 _start(bench, name, call, form, turn)
+        if turn >= 0:
+            _start(bench, OURS, call, form, turn, weights="four_bit")
     _plan(bench, rounds)
 
 
-def _start(bench: Bench, name: str, call: Task, form: Task, turn: int) -> None:
+def _start(bench: Bench, name: str, call: Task, form: Task, turn: int, *, weights: str = "both") -> None:
     process = bench.start(bench.roster[name], f"{name}-start")
     try:
-        process.load(bench.model)
+        process.load(replace(bench.model, weights=weights))
         first = process.run(call)
         seconds = time.perf_counter() - process.started
         for task in (form, text_task(form, max_tokens=_TEXT_TOKENS)):
@@ -54,10 +58,12 @@ def _start(bench: Bench, name: str, call: Task, form: Task, turn: int) -> None:
         return
     finally:
         process.close()
-    if turn >= 0:
+    if turn < 0:
+        return
+    if weights == "both":
         bench.add(name, work="start", case="first call", turn=turn, seconds=seconds, text=first.text)
-        if peak is not None:
-            bench.add(name, work="memory", case="peak", turn=turn, bytes=peak)
+    if peak is not None:
+        bench.add(name, work="memory", case="peak" if weights == "both" else weights, turn=turn, bytes=peak)
 
 
 def _plan(bench: Bench, rounds: int) -> None:

@@ -62,6 +62,7 @@ def test_lines_are_made_of_rows():
         row("conversation", "call", 2, "agentform", seconds=99.0, cached_tokens=90, prompt_tokens=100),
         row("prefill", "512", 0, "agentform", seconds=1.03, length=515),
         row("memory", "peak", 0, "agentform", bytes=3 << 20),
+        row("memory", "four_bit", 0, "agentform", bytes=2 << 20),
     ]
     found = {made.what: made.value("agentform") for made in lines_of(rows, [])}
     assert found == {
@@ -72,6 +73,7 @@ def test_lines_are_made_of_rows():
         "of a turn's prompt found in the cache": pytest.approx(90.0),
         "reading a prompt of 512 tokens, per token": pytest.approx(2.0),
         "memory peak": 3.0,
+        "memory peak, 4-bit weights alone": 2.0,
         "closed forms valid": 100.0,
     }
 

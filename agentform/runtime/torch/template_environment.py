@@ -1,0 +1,99 @@
+"""The Jinja environment that chat templates are written for: what transformers 5.24 gives them, without importing it.
+
+Templates come with a model's weights and are code from elsewhere, so they run in Jinja's immutable sandbox and see
+plain data only (`template_data`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any, NoReturn
+
+from jinja2 import Template, TemplateError
+from jinja2.exceptions import SecurityError
+from jinja2.ext import Extension, loopcontrols
+from jinja2.nodes import CallBlock, Node
+from jinja2.parser import Parser
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Namespace
+
+__all__ = ["compile_template"]
+
+
+def compile_template(source: str) -> Template:
+    """Raises jinja2.TemplateSyntaxError."""
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols]
+    )
+    environment.filters["tojson"] = _to_json
+    environment.globals |= {
+        "raise_exception": _raise_exception,
+        "strftime_now": _strftime_now,
+        "dict": _Dict(),
+        "namespace": _Namespace,
+    }
+    return environment.from_string(source)
+
+
+class _Generation(Extension):
+    """`{% generation %}` marks what training counts as the model's words; what it sets stays inside it."""
+
+    tags = {"generation"}  # noqa: RUF012  # as Jinja declares it
+
+    def parse(self, parser: Parser) -> Node:
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return CallBlock(self.call_method("_body"), [], [], body).set_lineno(line)
+
+    def _body(self, caller: Callable[[], str]) -> str:
+        return caller()
+
+
+class _Dict:
+    """What templates may use of `dict`: the class itself would lead to its methods."""
+
+    def __call__(self, *args: Any, **entries: Any) -> dict[Any, Any]:
+        return dict(*args, **entries)
+
+    def fromkeys(self, keys: Iterable[Any], value: Any = None) -> dict[Any, Any]:
+        return dict.fromkeys(keys, value)
+
+
+class _Namespace(Namespace):
+    """Jinja's namespace without names that begin as Python's internals do."""
+
+    def __init__(*args: Any, **attributes: Any) -> None:  # an attribute may be called "self"
+        given = dict(*args[1:], **attributes)
+        for name in given:
+            _check_public(name)
+        Namespace.__init__(args[0], given)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        _check_public(name)
+        super().__setitem__(name, value)
+
+
+def _check_public(name: Any) -> None:
+    if isinstance(name, str) and name.startswith("_"):
+        raise SecurityError(f"a namespace holds no names that begin with an underscore, such as {name!r}")
+
+
+def _to_json(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | str | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    """Unlike Jinja's own, it leaves HTML's characters as they are."""
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+def _strftime_now(format: str) -> str:
+    return datetime.now().strftime(format)
+
+
+def _raise_exception(message: str) -> NoReturn:
+    raise TemplateError(message)
