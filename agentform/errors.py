@@ -270,7 +270,10 @@ class ArgumentMalformed(CallError):
 
 
 class ArgumentsTruncated(CallError):
-    """Raised when a free argument ran into its token limit; what was written is never reported as a call."""
+    """Raised when a free argument ran into its token limit; what was written is never reported as a call.
+
+    One that only repeats itself was first written again with a bound, `Limits.repairs` times at most.
+    """
 
     def __init__(self, *, pointer: str, written: str, max_tokens: int) -> None:
         super().__init__(f"argument '{pointer}' was not complete after {max_tokens} tokens: {written[-80:]!r}")

@@ -97,6 +97,7 @@ class Evidence:
     """JSON Pointer of the leaf."""
     value: JsonValue
     how: How
+    """`repaired` is decided again: what was there first was refused, or repeated itself until its tokens ran out."""
     probability: float | None = None
     """Probability among the legal options, calibrated; `None` for values that were not scored."""
     raw_probability: float | None = None

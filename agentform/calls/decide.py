@@ -39,6 +39,8 @@ class Decided:
 
     answers: Answers
     texts: Mapping[Path, str]
+    cut_short: frozenset[Path]
+    """Those of them that were generated again with less room."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +72,7 @@ async def decide(
         ArgumentsTruncated: a free leaf that others depend on was not complete within its token limit.
     """
     search = _Search(root, dict(answers or {}), dict(texts or {}))
+    cut_short: set[Path] = set()
     while True:
         while wave := search.wave(ahead=not scoring.running):
             questions = {question.place: question for _, _, question in wave}
@@ -82,9 +85,11 @@ async def decide(
             break
         for early in places:
             context = place.json().with_text(f"{early.lead} ")
-            search.texts[early.leaf.path] = await generate_leaf(session, context, early.leaf, follow="}", watch=watch)
+            made = await generate_leaf(session, context, early.leaf, follow="}", watch=watch)
+            search.texts[early.leaf.path] = made.text
+            cut_short |= {early.leaf.path} if made.cut_short else set()
     require_confidence(list(search.answers.values()), session.limits)
-    return Decided(answers=search.answers, texts=search.texts)
+    return Decided(answers=search.answers, texts=search.texts, cut_short=frozenset(cut_short))
 
 
 class _Search:

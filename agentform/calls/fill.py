@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agentform.calls.choose import Priors, Scoring
@@ -65,8 +65,7 @@ async def first_draft(session: Session, filling: Filling) -> Draft:
     """
     root, place = filling.target.form.root, filling.place
     decided = await decide(session, place, root, scoring=filling.scoring, priors=filling.priors, watch=filling.watch)
-    await _tell_choices(filling, decided)
-    return await write_draft(session, filling, decided.answers, known=decided.texts)
+    return await _write_decided(session, filling, decided, place)
 
 
 async def draft_in_sequence(
@@ -87,8 +86,13 @@ async def draft_in_sequence(
         texts=texts,
         watch=filling.watch,
     )
+    return await _write_decided(session, filling, decided, place)
+
+
+async def _write_decided(session: Session, filling: Filling, decided: Decided, place: Place) -> Draft:
     await _tell_choices(filling, decided)
-    return await write_draft(session, filling, decided.answers, place=place, known=decided.texts)
+    draft = await write_draft(session, filling, decided.answers, place=place, known=decided.texts)
+    return replace(draft, how=dict(draft.how) | _repaired(decided.cut_short))
 
 
 async def write_draft(
@@ -107,7 +111,11 @@ async def write_draft(
     parts = pieces(filling.target.form.root, indices(answers))
     context = (place or filling.place).json()
     written = await write(session, context, parts, closing=filling.closing, known=known, watch=filling.watch)
-    return Draft(answers=answers, written=written)
+    return Draft(answers=answers, written=written, how=_repaired(written.cut_short))
+
+
+def _repaired(paths: Iterable[Path]) -> dict[Path, How]:
+    return dict.fromkeys(paths, "repaired")
 
 
 def in_sequence(node: Node) -> Node:

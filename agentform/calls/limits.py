@@ -33,11 +33,14 @@ class Limits:
     answer_tokens: int = 512
     """Free text of a final answer, the reasoning that became the answer included."""
     argument_tokens: int = 128
-    """One free argument."""
+    """One free argument. One that runs into this because it repeats itself is written again with less room."""
     completion_tokens: int | None = None
     """All sampled tokens of the run together; whatever is being written then is cut off."""
     repairs: int = 2
-    """Times that failing leaves are decided again before the call is rejected."""
+    """Times that failing leaves are decided again before the call is rejected.
+
+    As often, at most, each free argument is written again because it repeated itself; then it is truncated.
+    """
     joint_candidates: int = 256
     """Joint assignments of closed leaves that are tried against the validators in one repair."""
     joint_s: float = 2.0

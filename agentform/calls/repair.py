@@ -83,7 +83,7 @@ def _fails_alike(attempts: Sequence[Attempt]) -> bool:
 def _with_changes_marked(old: Draft, new: Draft) -> Draft:
     answered = [k[0] for k, a in new.answers.items() if k not in old.answers or old.answers[k].index != a.index]
     written = [path for path, text in new.written.free.items() if old.written.free.get(path) != text]
-    return replace(new, how=dict(old.how) | _marked(answered + written, "repaired"), gap=old.gap)
+    return replace(new, how=dict(old.how) | dict(new.how) | _marked(answered + written, "repaired"), gap=old.gap)
 
 
 def _concerns(violations: Sequence[Violation], path: Path) -> bool:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from agentform.calls.loops import find_loop
 from agentform.calls.session import Session
 from agentform.calls.text import Piece
 from agentform.calls.transcript import Context
 from agentform.calls.watch import Watch
-from agentform.errors import ArgumentMalformed, ArgumentsTruncated, InvalidInput
+from agentform.errors import ArgumentMalformed, ArgumentsTruncated, GrammarError, InvalidInput
 from agentform.grammar.spec import GrammarSpec
 from agentform.messages import JsonValue
 from agentform.runtime.engine import Tokenizer
 from agentform.schema.form import Free, Path, pointer
 from agentform.schema.json_text import dumps, loads
+from agentform.schema.narrow import narrowed
 
-__all__ = ["Written", "generate_leaf", "write"]
+__all__ = ["Generated", "Written", "generate_leaf", "write"]
 
 # What a value may begin with: the prompt ends where all of these still leave the same tokens behind.
 _PROBES = (
@@ -49,6 +51,16 @@ class Written:
 
     text: str
     free: Mapping[Path, str]
+    cut_short: frozenset[Path] = frozenset()
+    """Free leaves that were generated again with less room, since they had repeated themselves."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generated:
+    """The JSON text of a free leaf, and whether it is a second try with less room."""
+
+    text: str
+    cut_short: bool = False
 
 
 async def write(
@@ -69,6 +81,7 @@ async def write(
     """
     text = ""
     free: dict[Path, str] = {}
+    cut_short: set[Path] = set()
     for index, piece in enumerate(parts):
         if isinstance(piece, str):
             text += piece
@@ -77,22 +90,53 @@ async def write(
         follow = (following if isinstance(following, str) else "") or closing
         value = (known or {}).get(piece.path)
         if value is None:
-            value = await generate_leaf(session, context.with_text(text), piece, follow=follow, watch=watch)
+            made = await generate_leaf(session, context.with_text(text), piece, follow=follow, watch=watch)
+            value = made.text
+            cut_short |= {piece.path} if made.cut_short else set()
         free[piece.path] = value
         text += value
-    return Written(text=text, free=free)
+    return Written(text=text, free=free, cut_short=frozenset(cut_short))
 
 
 async def generate_leaf(
     session: Session, context: Context, leaf: Free, *, follow: str, watch: Watch | None = None
-) -> str:
+) -> Generated:
     """The JSON text of a free leaf, generated at `context` under the leaf's own grammar; `follow` comes after it.
 
+    Where it ran into its token limit because a list, string or number in it repeated itself, it is generated again
+    with a bound on that, at most `Limits.repairs` times.
+
     Raises:
-        ArgumentsTruncated: the leaf was not complete within `Limits.argument_tokens`.
+        ArgumentsTruncated: the leaf was not complete within `Limits.argument_tokens`, and no bound ended it.
         ArgumentMalformed: what was written is no strict JSON, though the grammar let it pass.
     """
-    follow = follow[:_FOLLOW_CHARACTERS]
+    cut: ArgumentsTruncated | None = None
+    for _ in range(session.limits.repairs + 1):
+        try:
+            text = await _generate(session, context, leaf, follow=follow[:_FOLLOW_CHARACTERS], watch=watch)
+        except ArgumentsTruncated as error:
+            cut, shorter = error, _shorter(leaf, error.written)
+            if shorter is None:
+                raise
+            leaf = shorter
+        except GrammarError as error:
+            if cut is None:
+                raise
+            raise cut from error  # the bound left nothing to write
+        else:
+            return Generated(text=text, cut_short=cut is not None)
+    assert cut is not None
+    raise cut
+
+
+def _shorter(leaf: Free, written: str) -> Free | None:
+    """The leaf with a bound where `written` loops, if it does and the schema leaves room for a bound."""
+    loop = find_loop(written)
+    schema = None if loop is None else narrowed(leaf.schema, loop.steps, loop.kind, loop.bound)
+    return None if schema is None else replace(leaf, schema=schema)
+
+
+async def _generate(session: Session, context: Context, leaf: Free, *, follow: str, watch: Watch | None) -> str:
     prompt, lead = _heal(session.tokenizer, context)
     grammar = GrammarSpec(kind="json_schema", text=_schema_text(leaf), lead=lead, follow=follow)
     max_tokens = session.limits.argument_tokens
@@ -105,7 +149,7 @@ async def generate_leaf(
             if told:
                 await told.wrote(text)
     if finish not in ("grammar", "eos"):
-        raise ArgumentsTruncated(pointer=pointer(leaf.path), written=text, max_tokens=max_tokens)
+        raise ArgumentsTruncated(pointer=pointer(leaf.path), written=text.removeprefix(lead), max_tokens=max_tokens)
     if told:
         await told.ended(text.removesuffix(follow))
     return _value_text(leaf, text.removeprefix(lead).removesuffix(follow))

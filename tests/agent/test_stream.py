@@ -112,6 +112,16 @@ async def test_an_argument_that_is_written_again_says_so():
     assert [(e.attempt, e.text) for e in written] == [(0, '"2024-02-30"'), (1, '"2024-02-29"')]
 
 
+async def test_an_argument_that_looped_is_announced_anew_and_marked():
+    script = [Call("weather", {"city": "Rome_" * 20}, repairs=[{"city": "Rome"}]), Say("It is sunny.")]
+    async with agent_of(*script, limits=Limits(argument_tokens=60)).stream("Hi") as run:
+        written = [event async for event in run if isinstance(event, ArgumentDelta)]
+    [call] = run.result.calls
+    assert {e.attempt for e in written} == {0, 1}
+    assert "".join(e.text for e in written if e.attempt == 1) == '"Rome"'
+    assert [(e.value, e.how) for e in call.evidence] == [("Rome", "repaired")]
+
+
 async def test_an_answer_that_goes_on_beyond_its_reasoning_comes_as_answer():
     async with agent_of(Say("One two three"), limits=Limits(reasoning_tokens=7)).stream("Hi") as run:
         events = [event async for event in run]
