@@ -30,6 +30,7 @@ from agentform.runtime.torch.prompt_lookup import PromptLookup
 from agentform.runtime.torch.sampling import Sampler
 from agentform.runtime.torch.score_job import ScoreJob
 from agentform.runtime.torch.serving import Serving, ServingOptions
+from agentform.runtime.torch.short_thread import in_short_thread
 from agentform.runtime.torch.snapshot_codec import SnapshotCodec
 
 __all__ = ["TorchEngine"]
@@ -92,8 +93,9 @@ class TorchEngine:
         """
         bound_kernel_caches()
         if not isinstance(model, LoadedModel):
-            folder = Path(model)
-            model = load(folder, name=name or folder.name, dtype=dtype, device=_device(device), weights=weights)
+            folder, on = Path(model), _device(device)
+            called = name or folder.name
+            model = in_short_thread(lambda: load(folder, name=called, dtype=dtype, device=on, weights=weights))
         if max_batch_tokens < 1:
             raise InvalidRequest("max_batch_tokens must be at least 1")
         if refresh_tokens < 0:
@@ -119,7 +121,7 @@ class TorchEngine:
         self._info = _info(model)
         self._size = min(self._info.vocabulary_size, self._tokenizer.vocabulary_size)
         self._grammars = Grammars(tokenizer.for_grammars, vocabulary_size=self._size, eos_ids=lambda: tokenizer.eos_ids)
-        self._serving = Serving(model, options)
+        self._serving = in_short_thread(lambda: Serving(model, options))
         self._finalizer = weakref.finalize(self, self._serving.close)
 
     @property

@@ -1,0 +1,23 @@
+"""Work of torch's in a thread that ends, so that the threads it computed with end too.
+
+OpenMP gives each thread that computes in parallel helpers of its own, which live as long as that thread. As soon as a
+process has more of them than cores, GNU's OpenMP lets helpers sleep between two operations instead of waiting awake, and
+an operation of a decode step costs less than waking one up: on two cores a step took 1.6 times as long (measured,
+docs/measurements.md) because the thread that had loaded the model kept its helpers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+__all__ = ["in_short_thread"]
+
+T = TypeVar("T")
+
+
+def in_short_thread(function: Callable[[], T]) -> T:
+    """The result of `function`, or what it raises; its thread has ended by then."""
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="agentform-load") as threads:
+        return threads.submit(function).result()
