@@ -31,7 +31,11 @@ class Agentform:
     def __init__(self, priors: PriorStore | None = None) -> None:
         """`priors` are by default on disk, where `agentform serve` and `chat` keep them."""
         self._priors = priors or PriorStore(cache_home() / "priors")
-        self.settings: dict[str, Any] = {"calibration": "as shipped", "reasoning_tokens": 0}
+        self.settings: dict[str, Any] = {
+            "calibration": "as shipped",
+            "reasoning_tokens": 0,
+            "argument_tokens": "as others",
+        }
         self._runner = asyncio.Runner()
         self._forms: dict[str, Target] = {}
         self._boxes: dict[str, Toolbox] = {}
@@ -103,7 +107,7 @@ class Agentform:
             tools=tools,
             tool_choice="required" if task.kind == "call" else "none",
             conversation=task.conversation,
-            limits=Limits(reasoning_tokens=0, answer_tokens=task.max_tokens),
+            limits=Limits(reasoning_tokens=0, answer_tokens=task.max_tokens, argument_tokens=task.max_tokens),
         )
         calls = [dumps({"name": call.name, "arguments": dict(call.arguments)}) for call in done.calls]
         return "\n".join(calls) or done.message.content, done.usage, done.prompt_usage, done.finish
