@@ -1,9 +1,9 @@
 """Work of torch's in a thread that ends, so that the threads it computed with end too.
 
-OpenMP gives each thread that computes in parallel helpers of its own, which live as long as that thread. As soon as a
-process has more of them than cores, GNU's OpenMP lets helpers sleep between two operations instead of waiting awake, and
-an operation of a decode step costs less than waking one up: on two cores a step took 1.6 times as long (measured,
-docs/measurements.md) because the thread that had loaded the model kept its helpers.
+OpenMP gives each thread that computes in parallel helpers of its own, which live as long as that thread. Once a process
+has more of them than cores, GNU's OpenMP lets them sleep between two operations instead of waiting awake, and an
+operation of a decode step costs less than waking one up: on two cores a step took 1.6 times as long because the thread
+that had loaded the model kept its helpers (docs/measurements.md).
 """
 
 from __future__ import annotations
