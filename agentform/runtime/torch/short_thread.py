@@ -8,8 +8,9 @@ that had loaded the model kept its helpers (docs/measurements.md).
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from typing import TypeVar
 
 __all__ = ["in_short_thread"]
@@ -19,5 +20,16 @@ T = TypeVar("T")
 
 def in_short_thread(function: Callable[[], T]) -> T:
     """The result of `function`, or what it raises; its thread has ended by then."""
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="agentform-load") as threads:
-        return threads.submit(function).result()
+    done: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(function())
+        except BaseException as error:
+            done.set_exception(error)
+
+    thread = threading.Thread(target=run, name="agentform-load", daemon=True)
+    thread.start()
+    wait([done])  # an interrupt ends this at once, without the thread
+    thread.join()
+    return done.result()
