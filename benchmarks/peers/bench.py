@@ -122,7 +122,8 @@ class Bench:
         try:
             return self.processes[name].run(task)
         except PeerFailed as error:
-            self.fault(name, work=work, case=case, turn=turn, reason=str(error))
+            if work != "aside":
+                self.fault(name, work=work, case=case, turn=turn, reason=str(error))
             if self.processes[name].is_gone:
                 self.drop(name, str(error))
             return None

@@ -45,7 +45,7 @@ def _section(found: Mapping[str, Any], lines: list[Line | Share], pictures: list
     figures, machine = found["figures"], found["machine"]
     yield (
         f"Run of {found['when'][:10]} at commit {found['commit'][:10]} on {machine['cpu']}, {machine['cores']} cores, "
-        f"{figures['threads']} threads for each."
+        f"{_threads(figures['threads'])}."
     )
     yield ""
     yield markdown(lines, read_roster(), figures["skipped"])
@@ -59,6 +59,14 @@ def _section(found: Mapping[str, Any], lines: list[Line | Share], pictures: list
     for path in pictures:
         yield ""
         yield f"![{path.stem}](plots/{path.name})"
+
+
+def _threads(told: Mapping[str, int]) -> str:
+    """By the number that each had, the works."""
+    works = {num: ", ".join(work for work, had in told.items() if had == num) for num in sorted({*told.values()})}
+    if len(works) == 1:
+        return f"threads for each: {next(iter(works))}"
+    return "threads for each: " + "; ".join(f"{num} in {where}" for num, where in works.items())
 
 
 def _versions(told: Mapping[str, str]) -> str:

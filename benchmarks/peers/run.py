@@ -27,7 +27,7 @@ _MODEL = "smollm2-135m"
 
 
 def run(context: Context) -> None:
-    """Measure and report. A run that is stopped shows what it has, and writes nothing."""
+    """Measure and report; what is done is written after each work. A run that is stopped shows what it has."""
     bench = _bench(context)
     with bench.open():
         try:
@@ -35,11 +35,13 @@ def run(context: Context) -> None:
                 started = time.monotonic()
                 importlib.import_module(f"benchmarks.peers.works.{module}").measure(bench)
                 context.console.print(f"{module}: {time.monotonic() - started:.0f} s", highlight=False)
+                _write(bench)
         except (KeyboardInterrupt, SystemExit):
             _show(bench)
             raise
     _show(bench)
-    _write(bench)
+    if context.quick:
+        context.console.print("A sample: results are not written.")
 
 
 def _show(bench: Bench) -> None:
@@ -57,14 +59,13 @@ def _write(bench: Bench) -> None:
     """The result file, and from it the documents. Works that were not done now stay as they were."""
     context, path = bench.context, RESULTS / f"{bench.context.name}.json"
     if context.quick:
-        context.console.print("A sample: results are not written.")
         return
     figures = {
         "skipped": bench.skipped,
         "faults": bench.faults,
         "versions": bench.versions,
         "settings": bench.settings,
-        "threads": bench.model.threads,
+        "threads": {row["work"]: bench.model.threads for row in bench.rows},
         "rows": bench.rows,
     }
     if path.exists():
@@ -81,7 +82,7 @@ def merged(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
     """
     done = {row["work"] for row in (*now["rows"], *now["faults"])}
     kept = {key: [row for row in before[key] if row["work"] not in done] for key in ("rows", "faults")}
-    known = {key: {**before[key], **now[key]} for key in ("versions", "settings")}
+    known = {key: {**before[key], **now[key]} for key in ("versions", "settings", "threads")}
     return {**now, **known, **{key: [*rows, *now[key]] for key, rows in kept.items()}}
 
 

@@ -30,12 +30,13 @@ class LangChain:
 
     def run(self, task: Task) -> Written:
         """Messages in, the raw message and what LangChain parsed of it out."""
-        chat: Any = self._chat
+        # A limit given to `invoke` does not reach the model through `with_structured_output`.
+        chat: Any = self._chat.model_copy(update={"extra_body": {"max_tokens": task.max_tokens}})
         if task.schema is not None:
             form = {"name": "answer", "schema": task.schema}
             chat = chat.with_structured_output(form, method="json_schema", include_raw=True)
         started = time.perf_counter()
-        answer = chat.invoke(task.rendered, max_tokens=task.max_tokens)
+        answer = chat.invoke(task.rendered)
         seconds = time.perf_counter() - started
         raw = answer["raw"] if task.schema is not None else answer
         usage = raw.usage_metadata or {}

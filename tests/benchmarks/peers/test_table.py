@@ -133,12 +133,13 @@ def test_a_section_replaces_what_stands_between_the_marks():
 
 def test_works_that_were_not_done_again_stay():
     before = {"rows": [row("closed", "", 0, "a"), row("decode", "", 0, "a")], "faults": [row("calls", "", 0, "a")]}
-    before |= {"versions": {"a": "1", "b": "1"}, "settings": {"a": "fast"}}
-    now = {"rows": [row("decode", "", 1, "b")], "faults": [], "threads": 2, "versions": {"b": "2"}, "settings": {}}
+    before |= {"versions": {"a": "1", "b": "1"}, "settings": {"a": "fast"}, "threads": {"closed": 1, "decode": 1}}
+    now = {"rows": [row("decode", "", 1, "b")], "faults": [], "threads": {"decode": 2}}
+    now |= {"versions": {"b": "2"}, "settings": {}}
     assert merged(before, now) == {
         "rows": [row("closed", "", 0, "a"), row("decode", "", 1, "b")],
         "faults": [row("calls", "", 0, "a")],
-        "threads": 2,
+        "threads": {"closed": 1, "decode": 2},
         "versions": {"a": "1", "b": "2"},
         "settings": {"a": "fast"},
     }
@@ -167,12 +168,15 @@ def test_the_documents_are_written_from_the_result_file(tmp_path, monkeypatch):
         "faults": [row("calls", "new", 0, "guidance", reason="no")],
         "skipped": {"sglang": "no disk"},
         "versions": {"agentform": {"agentform": "1"}, "llama_cpp": {"xllamacpp": "2"}},
-        "threads": 2,
+        "threads": {"closed": 2, "decode": 1},
     }
     machine = {"cpu": "Abacus", "cores": 2}
     module.document({"when": "2026-01-02T03:04", "commit": "c" * 40, "machine": machine, "figures": figures})
     section = (tmp_path / "DOCUMENT").read_text()
-    assert "Run of 2026-01-02 at commit cccccccccc on Abacus, 2 cores" in section
+    assert (
+        "Run of 2026-01-02 at commit cccccccccc on Abacus, 2 cores, threads for each: 1 in decode; 2 in closed."
+        in section
+    )
     assert "| a | 9 closed fields, warm 500-token prompt, s | 0.1 | 1.2 · 12× [12, 12] |" in section
     assert "- reached: 9 closed fields" in section
     assert "- Skipped: SGLang, CPU, xgrammar: no disk" in section
