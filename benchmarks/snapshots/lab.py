@@ -146,7 +146,7 @@ class Lab:
         """Logits `[rows, vocabulary]` of a segment over the given states."""
         with torch.inference_mode():
             step = Step([segment], self.kv, states, dtype=torch.float32, device=_CPU)
-            return forward(self.model, step, step.input_ids, step.position_ids, step.rows)
+            return forward(self.model, step, step.input_ids, step.position_ids)
 
     @property
     def snapshot_place(self) -> tuple[tuple[int, int], ...]:

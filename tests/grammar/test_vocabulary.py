@@ -42,6 +42,11 @@ def both(more=0):
     return [Vocabulary(made, size=size, eos_ids=tokenizer().eos_ids) for made in (read, tokenizer().tokenizer_json)]
 
 
+def control_tokens():
+    read = tokenizer().for_grammars()
+    return [read.token_bytes[token] for token in read.special_ids]
+
+
 @pytest.mark.parametrize("more", [0, 5])
 def test_tokens_and_their_bytes_are_the_same(more):
     read, text = both(more)
@@ -62,7 +67,8 @@ def test_the_digest_is_over_the_whole_tokenizer():
 def test_text_is_cut_into_the_same_tokens(text):
     read, other = both()
     cut = text.encode()[:-1]  # perhaps within a character
-    assert read.tokenize(cut) == other.tokenize(cut)
+    if not any(spelt in cut for spelt in control_tokens()):  # from JSON, llguidance takes these for the tokens
+        assert read.tokenize(cut) == other.tokenize(cut)
     assert read.tokenize(text.encode()) == (list(tokenizer().encode(text)))
 
 
