@@ -89,9 +89,9 @@ HEAVY = ("torch", "transformers", "tokenizers", "jsonschema", "numpy", "llguidan
 
 FRESH = f"""
 import json, sys, time
-start = time.perf_counter()
+start = time.process_time()
 import agentform
-seconds = time.perf_counter() - start
+seconds = time.process_time() - start
 print(json.dumps([seconds, [name for name in {HEAVY!r} if name in sys.modules]]))
 """
 
