@@ -89,9 +89,9 @@ HEAVY = ("torch", "transformers", "tokenizers", "jsonschema", "numpy", "llguidan
 
 FRESH = f"""
 import json, sys, time
-start = time.process_time()
+start = time.perf_counter()
 import agentform
-seconds = time.process_time() - start
+seconds = time.perf_counter() - start
 print(json.dumps([seconds, [name for name in {HEAVY!r} if name in sys.modules]]))
 """
 
