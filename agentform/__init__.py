@@ -6,45 +6,42 @@ word. Importing this package imports no torch.
 """
 
 from agentform import errors
+from agentform.agent.agent import Agent, AgentRun, RunResult
 from agentform.agent.approval import Allow, Deny
 from agentform.agent.conversation import Conversation
-from agentform.agent.loop import Agent, AgentRun, RunResult
-from agentform.agent.respond import Responder, Response, UseTool
+from agentform.agent.responder import Responder, Response, UseTool
 from agentform.agent.sqlite_store import SQLiteStore
 from agentform.agent.store import ConversationStore
 from agentform.agent.streaming import Streaming
-from agentform.calls.choose import Scoring
-from agentform.calls.decisions import Decision, Decisions, OneOf, Score, YesNo, decide
-from agentform.calls.form_filling import Filled, fill, fill_sync
-from agentform.calls.limits import Limits
-from agentform.calls.prior import PriorStore
-from agentform.calls.thinking import Reasoning
+from agentform.decoding.limits import Limits
 from agentform.errors import AgentformError
-from agentform.messages import (
+from agentform.events import (
     AnswerDelta,
     ArgumentChosen,
     ArgumentDelta,
     CallReady,
     ChoiceMade,
     Event,
-    Evidence,
     HandedOff,
-    Message,
     ReasoningDelta,
     RunFinished,
-    ToolCall,
     ToolFinished,
-    ToolResult,
     ToolStarted,
     TurnFinished,
-    Usage,
 )
-from agentform.run_context import RunContext
-from agentform.runtime.cache.policy import SnapshotPolicy
+from agentform.forms.decisions import Decision, Decisions, OneOf, Score, YesNo, decide
+from agentform.forms.fill import Filled, fill, fill_sync
+from agentform.forms.label_prior import PriorStore
+from agentform.forms.scoring import Scoring
+from agentform.messages import Evidence, Message, ToolCall, ToolResult, Usage
 from agentform.runtime.engine import Engine, Sampling
 from agentform.runtime.load import load_engine
-from agentform.schema.depends import DependsOn
-from agentform.tools import Tool, Toolbox, tool
+from agentform.runtime.snapshots.policy import SnapshotPolicy
+from agentform.schema.dependencies import DependsOn
+from agentform.tools.context import RunContext
+from agentform.tools.tool import Tool, tool
+from agentform.tools.toolset import Toolbox
+from agentform.turn.reasoning import Reasoning
 
 __version__ = "0.1.0"
 

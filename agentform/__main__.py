@@ -1,6 +1,6 @@
 """`python -m agentform` is the command line."""
 
-from agentform.cli import main
+from agentform.cli.app import main
 
 if __name__ == "__main__":
     main()

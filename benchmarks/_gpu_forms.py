@@ -20,13 +20,13 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from agentform.calls.options import build_trie, option_lines
 from agentform.errors import EngineError
+from agentform.forms.option_trie import build_trie, option_lines
 from agentform.grammar.spec import GrammarSpec
 from agentform.messages import Usage
 from agentform.runtime.engine import Branch, Engine, GenerateRequest, ScoreRequest
-from agentform.runtime.torch.budget import free_bytes
 from agentform.runtime.torch.engine import TorchEngine
+from agentform.runtime.torch.forward.memory_plan import free_bytes
 from benchmarks._models import write_wordy_hybrid
 from benchmarks.peers.statistics import ratio
 

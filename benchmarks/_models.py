@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from agentform import load_engine
-from agentform.runtime.torch.weights import resolve_model
+from agentform.runtime.models.resolve import resolve_model
 
 __all__ = ["MODELS", "engine_of", "write_hybrid", "write_wordy_hybrid"]
 

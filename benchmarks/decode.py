@@ -22,7 +22,7 @@ from typing import IO, Any
 import torch
 from rich.table import Table
 
-from agentform.runtime.torch.weights import resolve_model
+from agentform.runtime.models.resolve import resolve_model
 from benchmarks.harness import Context
 
 __all__ = ["run"]

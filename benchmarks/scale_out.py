@@ -19,7 +19,7 @@ from rich.table import Table
 from agentform import Agent, Conversation, Limits, Scoring, load_engine
 from agentform.errors import CallError, MissingDependency
 from agentform.runtime.engine import Engine
-from agentform.runtime.torch.weights import resolve_model
+from agentform.runtime.models.resolve import resolve_model
 from benchmarks._sglang import router, servers
 from benchmarks.harness import PLOTS, RESULTS, Context
 

@@ -19,8 +19,8 @@ import anyio
 from rich.table import Table
 
 from agentform.runtime.engine import Branch, ScoreRequest
-from agentform.runtime.sglang.engine import SGLangEngine
-from agentform.runtime.sglang.snapshot_settings import SnapshotSettings
+from agentform.runtime.sglang.embedded.engine import SGLangEngine
+from agentform.runtime.sglang.plugin.settings import SnapshotSettings
 from benchmarks._models import write_hybrid
 from benchmarks.harness import Context, quantiles
 

@@ -9,9 +9,9 @@ from typing import Any
 from rich.progress import track
 
 from agentform import Agent, PriorStore, load_engine
-from agentform.demo.desk import INSTRUCTIONS, SupportDesk
-from agentform.demo.run import LIMITS, REASONING
-from agentform.demo.script import default_script, read_script
+from agentform.cli.demo.desk import INSTRUCTIONS, SupportDesk
+from agentform.cli.demo.run import LIMITS, REASONING
+from agentform.cli.demo.script import default_script, read_script
 from agentform.errors import CallError
 from agentform.runtime.engine import Engine
 from benchmarks.harness import Context

@@ -20,8 +20,8 @@ settings.load_profile("agentform")
 @pytest.fixture(scope="session")
 def weights_folder() -> Path:
     """The demo model's folder; tests that use it carry the marker `model`."""
-    from agentform.runtime.catalogue import CATALOGUE
-    from agentform.runtime.torch.weights import ensure_weights
+    from agentform.runtime.models.catalogue import CATALOGUE
+    from agentform.runtime.models.resolve import ensure_weights
 
     return ensure_weights(CATALOGUE["smollm2-135m"], progress=False)
 
@@ -36,3 +36,9 @@ def demo_engine(weights_folder):
     engine = TorchEngine(weights_folder, dtype=torch.float32)
     yield engine
     engine.close()
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request):
+    """Async tests run on both event loops, unless a folder or a file says otherwise."""
+    return request.param

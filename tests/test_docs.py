@@ -20,8 +20,8 @@ import typer.main
 
 import agentform
 from agentform import errors
-from agentform.cli import app
-from agentform.runtime.cache import misses
+from agentform.cli.app import app
+from agentform.runtime.cache import miss_reasons as misses
 from tests.support.doc_blocks import Block, blocks_of, commands_of
 
 ROOT = Path(__file__).parent.parent

@@ -88,18 +88,17 @@ TESTING = [
 HEAVY = ("torch", "transformers", "tokenizers", "jsonschema", "numpy", "llguidance", "jinja2")
 
 FRESH = f"""
-import json, sys, time
-start = time.perf_counter()
+import json, sys
 import agentform
-seconds = time.perf_counter() - start
-print(json.dumps([seconds, [name for name in {HEAVY!r} if name in sys.modules]]))
+print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]))
 """
 
 
-def fresh_import() -> tuple[float, list[str]]:
+def fresh_import() -> list[str]:
+    """Those of HEAVY that come along when agentform is imported."""
     out = subprocess.run([sys.executable, "-c", FRESH], capture_output=True, text=True, check=True)
-    seconds, loaded = json.loads(out.stdout)
-    return seconds, loaded
+    loaded: list[str] = json.loads(out.stdout)
+    return loaded
 
 
 def sources() -> list[Path]:
@@ -129,10 +128,8 @@ def test_a_public_name_can_be_imported_and_says_what_it_is(module, name):
     assert not doc.startswith(f"{name}("), "the docstring is the one that a dataclass gives itself"
 
 
-def test_importing_is_light_and_quick():
-    tries = [fresh_import() for _ in range(5)]
-    assert tries[0][1] == []
-    assert min(seconds for seconds, _ in tries) < 0.3
+def test_importing_is_light():
+    assert fresh_import() == []
 
 
 def drawn_tree(text: str) -> dict[str, str | None]:

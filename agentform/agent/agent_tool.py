@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from agentform.agent.conversation import Conversation
 from agentform.agent.run import Run, RunSettings
-from agentform.calls.limits import Limits
-from agentform.messages import Event
-from agentform.run_context import RunContext
-from agentform.tools import Tool, tool
+from agentform.decoding.limits import Limits
+from agentform.events import Event
+from agentform.tools.context import RunContext
+from agentform.tools.tool import Tool, tool
 
 if TYPE_CHECKING:
-    from agentform.agent.loop import Agent
+    from agentform.agent.agent import Agent
 
 __all__ = ["agent_tool"]
 

@@ -11,7 +11,7 @@ import anyio.to_thread
 
 from agentform.errors import InvalidInput
 from agentform.messages import JsonValue, ToolCall
-from agentform.tools import Tool
+from agentform.tools.tool import Tool
 
 __all__ = ["Allow", "Approval", "Approve", "Deny", "review"]
 

@@ -6,10 +6,10 @@ from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING, Any
 
 from agentform.errors import DuplicateTool
-from agentform.tools import Tool, tool
+from agentform.tools.tool import Tool, tool
 
 if TYPE_CHECKING:
-    from agentform.agent.loop import Agent
+    from agentform.agent.agent import Agent
 
 __all__ = ["handoff_tools"]
 

@@ -11,7 +11,7 @@ from agentform.agent.conversation import Conversation
 from agentform.messages import Evidence, Message, ToolCall, Usage
 
 if TYPE_CHECKING:
-    from agentform.agent.loop import Agent
+    from agentform.agent.agent import Agent
 
 __all__ = ["OutputT", "RunFinish", "RunResult"]
 

@@ -15,17 +15,17 @@ from agentform.agent.conversation import Conversation
 from agentform.agent.observer import Done, Observer, RunObserved, TurnObserved, observed
 from agentform.agent.result import RunFinish, RunResult
 from agentform.agent.store import ConversationStore
-from agentform.agent.tool_runner import ToolRound, failed
-from agentform.calls.fill import evidence_of
-from agentform.calls.limits import Limits
-from agentform.calls.session import Session
-from agentform.calls.thinking import Emit
-from agentform.calls.turn import Aim, Turn
+from agentform.agent.tool_execution import ToolRound, failed
+from agentform.decoding.limits import Limits
+from agentform.decoding.session import Session
 from agentform.errors import InvalidInput, StoreError
-from agentform.messages import HandedOff, Message, RunFinished, ToolCall, ToolResult, TurnFinished
+from agentform.events import Emit, HandedOff, RunFinished, TurnFinished
+from agentform.forms.draft import evidence_of
+from agentform.messages import Message, ToolCall, ToolResult
+from agentform.turn.types import Aim, Turn
 
 if TYPE_CHECKING:
-    from agentform.agent.loop import Agent
+    from agentform.agent.agent import Agent
 
 __all__ = ["Run", "RunSettings"]
 

@@ -16,8 +16,8 @@ from typing import TypeVar
 import anyio.to_thread
 
 from agentform.agent.conversation import Conversation
+from agentform.agent.serialization import message_from_json, message_to_json, token_ids_from_bytes, token_ids_to_bytes
 from agentform.agent.store import ConversationInfo
-from agentform.agent.stored import message_from_json, message_to_json, token_ids_from_bytes, token_ids_to_bytes
 from agentform.errors import ConversationChanged, InvalidInput, StoreCorrupt, StoreError, StoreVersion
 from agentform.messages import Message
 

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 
-from agentform.calls.thinking import Emit
 from agentform.errors import InvalidInput
-from agentform.messages import Event
+from agentform.events import Emit, Event
 
 if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from agentform.messages import JsonValue, Message, ToolCall, ToolResult
-from agentform.runtime.byte_tokenizer import ByteTokenizer
 from agentform.runtime.engine import GenerateRequest
-from agentform.runtime.script import Call, Fail, Fill, Say
-from agentform.runtime.scripted import ScriptedEngine
+from agentform.runtime.scripted.byte_tokenizer import ByteTokenizer
+from agentform.runtime.scripted.engine import ScriptedEngine
+from agentform.runtime.scripted.script import Call, Fail, Fill, Say
 
 __all__ = [
     "ByteTokenizer",

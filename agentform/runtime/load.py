@@ -8,7 +8,7 @@ from typing import Any
 
 from agentform.errors import InvalidRequest, MissingDependency
 from agentform.runtime.engine import Engine
-from agentform.runtime.torch.dependencies import torch_extra
+from agentform.runtime.models.extras import torch_extra
 
 __all__ = ["load_engine"]
 
@@ -30,15 +30,15 @@ def load_engine(name: str, **options: Any) -> Engine:
     if name.startswith(_SGLANG):
         return _sglang_engine(name.removeprefix(_SGLANG), options)
     with torch_extra():
+        from agentform.runtime.models.resolve import resolve_model
         from agentform.runtime.torch.engine import TorchEngine
-        from agentform.runtime.torch.weights import resolve_model
 
         return TorchEngine(resolve_model(name), name=name, **options)
 
 
 def _server(name: str, options: dict[str, Any]) -> Engine:
     try:
-        from agentform.runtime.sglang.server import SGLangServer
+        from agentform.runtime.sglang.client.server import SGLangServer
     except ModuleNotFoundError as error:
         if error.name != "httpx":
             raise
@@ -52,11 +52,11 @@ def _server(name: str, options: dict[str, Any]) -> Engine:
 
 
 def _sglang_engine(name: str, options: dict[str, Any]) -> Engine:
-    from agentform.runtime.sglang.versions import check_version
+    from agentform.runtime.sglang.wire.versions import check_version
 
     check_version()  # before a model is fetched in vain
     with torch_extra():
-        from agentform.runtime.sglang.engine import SGLangEngine
-        from agentform.runtime.torch.weights import resolve_model
+        from agentform.runtime.models.resolve import resolve_model
+        from agentform.runtime.sglang.embedded.engine import SGLangEngine
 
         return SGLangEngine(resolve_model(name), name=name, **options)

@@ -7,8 +7,18 @@ from dataclasses import dataclass, replace
 from agentform.errors import UnsupportedSchema
 from agentform.messages import JsonValue
 from agentform.schema.arrays import MAX_REPEAT, MAX_SUBSET, bounds_of, has_free, is_plain_array
-from agentform.schema.depends import dependencies
-from agentform.schema.dialect import Draft
+from agentform.schema.classify import (
+    always_written,
+    closed_leaf,
+    is_disjoint,
+    is_record,
+    only_constrains,
+    union_of,
+)
+from agentform.schema.closed_values import all_differ, candidates, legal, types_of
+from agentform.schema.dependencies import dependencies
+from agentform.schema.descriptions import one_line, say_free
+from agentform.schema.draft import Draft
 from agentform.schema.form import (
     Choice,
     Field,
@@ -24,20 +34,10 @@ from agentform.schema.form import (
     pointer,
 )
 from agentform.schema.keywords import LEFT_TO_VALIDATION, Schema, SchemaDict, is_annotation, unknown_keywords
-from agentform.schema.labels import label_arms
-from agentform.schema.merge import asked_of
+from agentform.schema.normalize import asked_of
 from agentform.schema.refs import Document
 from agentform.schema.settle import settle
-from agentform.schema.shape import (
-    always_written,
-    closed_leaf,
-    is_disjoint,
-    is_record,
-    only_constrains,
-    union_of,
-)
-from agentform.schema.values import all_differ, candidates, legal, types_of
-from agentform.schema.words import one_line, say_free
+from agentform.schema.union_labels import label_arms
 
 __all__ = ["MAX_DEPTH", "MAX_NODES", "compile_schema"]
 

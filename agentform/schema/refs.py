@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import unquote, urljoin
 
 from agentform.errors import UnsupportedSchema
-from agentform.schema.dialect import Draft, newer_than
+from agentform.schema.draft import Draft, newer_than
 from agentform.schema.form import Path, pointer
 from agentform.schema.keywords import Schema, SchemaDict, is_annotation, map_subschemas, subschemas
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from agentform.errors import UnsupportedSchema
 from agentform.schema.form import Path
 from agentform.schema.keywords import Schema
-from agentform.schema.merge import merge
+from agentform.schema.normalize import merge
 from agentform.schema.refs import Document
 
 __all__ = ["Settled", "settle"]

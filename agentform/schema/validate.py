@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from agentform.errors import InvalidInput, Violation
 from agentform.messages import JsonValue
-from agentform.schema.dialect import Draft, specification_of, validator_class
+from agentform.schema.draft import Draft, specification_of, validator_class
 from agentform.schema.form import Path, pointer
 from agentform.schema.json_text import dumps, plain, problems
 from agentform.schema.jsonschema_library import jsonschema_library

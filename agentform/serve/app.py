@@ -12,10 +12,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from agentform.agent.respond import Responder
-from agentform.calls.prior import PriorStore
-from agentform.calls.thinking import Reasoning
+from agentform.agent.responder import Responder
 from agentform.errors import EngineClosed
+from agentform.forms.label_prior import PriorStore
 from agentform.runtime.engine import Engine
 from agentform.serve.admission import Admission
 from agentform.serve.chat import Chat
@@ -25,6 +24,7 @@ from agentform.serve.guards import KeyGuard, LocalGuard, Recorder
 from agentform.serve.metrics import ServerMetrics
 from agentform.serve.settings import ServerSettings
 from agentform.serve.wire import Problem, model_not_found
+from agentform.turn.reasoning import Reasoning
 
 __all__ = ["Service"]
 

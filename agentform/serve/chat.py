@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import Any
 
-from agentform.agent.respond import Responder, Response
+from agentform.agent.responder import Responder, Response
 from agentform.serve.chat_fields import ChatFields, ToolFields
 from agentform.serve.chat_reply import ChatChunks, Completion
 from agentform.serve.chat_request import ChatRequest, chat_request, toolbox_of, tools_key
@@ -16,7 +16,7 @@ from agentform.serve.metrics import ServerMetrics
 from agentform.serve.parsing import parse
 from agentform.serve.settings import ServerSettings
 from agentform.serve.wire import bad_request, model_not_found
-from agentform.tools import Toolbox
+from agentform.tools.toolset import Toolbox
 
 __all__ = ["Chat"]
 

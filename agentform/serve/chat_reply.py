@@ -8,14 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentform.agent.respond import Response
-from agentform.messages import (
-    AnswerDelta,
-    ChoiceMade,
-    Event,
-    ReasoningDelta,
-    ToolCall,
-)
+from agentform.agent.responder import Response
+from agentform.events import AnswerDelta, ChoiceMade, Event, ReasoningDelta
+from agentform.messages import ToolCall
 from agentform.schema.json_text import dumps
 
 __all__ = ["ChatChunks", "Completion", "usage_body"]

@@ -7,13 +7,13 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agentform.agent.respond import ToolChoice, UseTool
-from agentform.calls.limits import Limits
+from agentform.agent.responder import ToolChoice, UseTool
+from agentform.decoding.limits import Limits
 from agentform.errors import AgentformError, InvalidInput
 from agentform.messages import JsonValue, Message, ToolCall, ToolResult
 from agentform.runtime.engine import Sampling
 from agentform.schema.json_text import loads
-from agentform.schema.load import Target, load
+from agentform.schema.target import Target, load
 from agentform.serve.chat_fields import (
     AssistantFields,
     ChatFields,
@@ -27,7 +27,7 @@ from agentform.serve.chat_fields import (
 )
 from agentform.serve.settings import ServerSettings
 from agentform.serve.wire import Refused, bad_request, problem_of
-from agentform.tools import Toolbox
+from agentform.tools.toolset import Toolbox
 
 __all__ = ["ChatRequest", "chat_request", "past_messages", "toolbox_of", "tools_key"]
 

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agentform.calls.decisions import Decision, Decisions, OneOf, YesNo, decide
-from agentform.calls.limits import Limits
-from agentform.calls.prior import PriorStore
+from agentform.decoding.limits import Limits
 from agentform.errors import InvalidInput
+from agentform.forms.decisions import Decision, Decisions, OneOf, YesNo, decide
+from agentform.forms.label_prior import PriorStore
 from agentform.messages import Message, ToolCall, ToolResult, Usage
 from agentform.runtime.engine import Engine
 from agentform.schema.json_text import dumps, loads

@@ -10,9 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from rich.progress import Progress
 
-from agentform.calls.prior import CONTENT_FREE
-from agentform.calls.questions import Question
-from agentform.calls.transcript import Context
+from agentform.decoding.token_context import Context
+from agentform.forms.label_prior import CONTENT_FREE
+from agentform.forms.questions import Question
 from agentform.messages import JsonValue, Message
 from agentform.runtime.engine import Engine
 from agentform.schema.json_text import dumps

@@ -11,7 +11,7 @@ from typing import Any
 from rich.progress import Progress
 
 from agentform import PriorStore, fill
-from agentform.calls.transcript import Context as Place
+from agentform.decoding.token_context import Context as Place
 from agentform.errors import CallRejected
 from agentform.messages import JsonValue
 from agentform.schema.json_text import dumps

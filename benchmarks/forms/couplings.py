@@ -10,7 +10,7 @@ from typing import Any
 
 from agentform.errors import Violation
 from agentform.messages import JsonValue, Message
-from agentform.schema.load import Target, load
+from agentform.schema.target import Target, load
 from agentform.schema.validate import Validator
 from benchmarks.forms.accuracy import SEED, splits
 from benchmarks.forms.items import ClosedField, Item

@@ -8,7 +8,7 @@ from typing import Any
 
 from agentform.messages import JsonValue, Message
 from agentform.schema.json_text import dumps
-from agentform.schema.load import Target, load
+from agentform.schema.target import Target, load
 
 __all__ = ["ClosedField", "Item"]
 

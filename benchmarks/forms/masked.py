@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from agentform.calls.options import option_lines
-from agentform.calls.questions import Question
-from agentform.calls.transcript import Context
+from agentform.decoding.token_context import Context
 from agentform.errors import EngineError
+from agentform.forms.option_trie import option_lines
+from agentform.forms.questions import Question
 from agentform.grammar.spec import GrammarSpec
 from agentform.messages import JsonValue, Usage
 from agentform.runtime.engine import Engine, GenerateRequest

@@ -8,10 +8,10 @@ from typing import Any
 
 from rich.progress import Progress
 
-from agentform.calls.options import option_lines
-from agentform.calls.prior import CONTENT_FREE
-from agentform.calls.questions import Question
-from agentform.calls.transcript import Context
+from agentform.decoding.token_context import Context
+from agentform.forms.label_prior import CONTENT_FREE
+from agentform.forms.option_trie import option_lines
+from agentform.forms.questions import Question
 from agentform.runtime.engine import Branch, Engine, ScoreRequest
 from benchmarks.forms.accuracy import SEED, splits
 from benchmarks.forms.datasets import SINGLE

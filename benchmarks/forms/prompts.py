@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from agentform.calls.frame import argument_lines
-from agentform.calls.questions import Question, open_questions
-from agentform.calls.transcript import Context
+from agentform.decoding.token_context import Context
+from agentform.decoding.tool_format import argument_lines
+from agentform.forms.questions import Question, open_questions
 from agentform.messages import Message
 from agentform.runtime.engine import Tokenizer
 from agentform.schema.json_text import dumps

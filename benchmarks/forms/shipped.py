@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from agentform import PriorStore, Scoring, fill
-from agentform.calls.transcript import Context
+from agentform.decoding.token_context import Context
 from agentform.messages import Evidence
 from agentform.runtime.engine import ScoreRequest, Tokenizer
 from agentform.schema.form import pointer

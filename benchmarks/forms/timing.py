@@ -10,7 +10,7 @@ from typing import Any
 from rich.progress import Progress
 
 from agentform import PriorStore, fill
-from agentform.calls.transcript import Context
+from agentform.decoding.token_context import Context
 from agentform.messages import Usage
 from agentform.runtime.engine import Branch, ScoreRequest
 from benchmarks.forms.engines import BenchEngine

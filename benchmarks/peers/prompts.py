@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agentform.calls.frame import DEFAULT_FRAME, ToolText
+from agentform.decoding.tool_format import DEFAULT_FRAME, ToolText
 from agentform.messages import Message
 from agentform.runtime.engine import Tokenizer
-from agentform.schema.load import load
+from agentform.schema.target import load
 from benchmarks.forms.items import Item
 from benchmarks.peers.task import Task
 

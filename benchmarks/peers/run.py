@@ -8,10 +8,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from agentform.runtime.catalogue import CATALOGUE
-from agentform.runtime.paths import cache_home
-from agentform.runtime.torch.tokenizer import HFTokenizer
-from agentform.runtime.torch.weights import resolve_model
+from agentform._util.paths import cache_home
+from agentform.runtime.models.catalogue import CATALOGUE
+from agentform.runtime.models.resolve import resolve_model
+from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
 from benchmarks.harness import RESULTS, Context
 from benchmarks.peers.bench import Bench
 from benchmarks.peers.document import document

@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from agentform.runtime.cache.horizon import EPSILON
-from agentform.runtime.torch.decay_weights import horizons_of_model
+from agentform.runtime.snapshots.horizons import EPSILON
+from agentform.runtime.torch.snapshots.model_horizons import horizons_of_model
 from benchmarks.recall.forward import forward
 from benchmarks.recall.tasks import Batch, draw, needle, noise
 

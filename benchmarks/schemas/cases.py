@@ -39,8 +39,8 @@ def tokenizer_json(context: Context) -> str:
     """The tokenizer that masks are made for."""
     if context.data is not None:
         return context.need("tokenizers", "qwen3", "tokenizer.json").read_text(encoding="utf-8")
-    from agentform.runtime.catalogue import CATALOGUE
-    from agentform.runtime.torch.weights import ensure_weights
+    from agentform.runtime.models.catalogue import CATALOGUE
+    from agentform.runtime.models.resolve import ensure_weights
 
     return (ensure_weights(CATALOGUE["smollm2-135m"]) / "tokenizer.json").read_text(encoding="utf-8")
 

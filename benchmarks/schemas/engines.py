@@ -167,7 +167,7 @@ SAMPLED = {"xgrammar": 16, "xgrammar open": 320}
 
 def grammar_text(schema: Any) -> str:
     """The text of agentform's grammar for the whole of a schema, as for a free leaf at its root."""
-    from agentform.schema.dialect import draft_of
+    from agentform.schema.draft import draft_of
     from agentform.schema.json_text import dumps
     from agentform.schema.refs import Document
 

@@ -12,8 +12,8 @@ from agentform.errors import AgentformError, GrammarError
 from agentform.grammar.compile import Compiler
 from agentform.grammar.spec import GrammarSpec
 from agentform.schema.json_text import dumps
-from agentform.schema.load import Target, load
 from agentform.schema.refs import Document
+from agentform.schema.target import Target, load
 from benchmarks.harness import Context
 from benchmarks.schemas.cases import tokenizer_json
 from benchmarks.schemas.workers import vocabulary_of

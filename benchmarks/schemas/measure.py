@@ -9,9 +9,9 @@ from typing import Any
 
 from agentform.errors import AgentformError
 from agentform.grammar.vocabulary import Vocabulary
+from agentform.schema.closed_values import identity
 from agentform.schema.form import Choice, Fixed, Free, Node, Record, Repeat, Subset, Union
-from agentform.schema.load import load
-from agentform.schema.values import identity
+from agentform.schema.target import load
 from benchmarks.schemas.cases import Case
 from benchmarks.schemas.engines import Agentform, Engine, Following, grammar_text
 

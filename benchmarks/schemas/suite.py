@@ -16,10 +16,10 @@ from agentform.errors import AgentformError, GrammarError
 from agentform.grammar.compile import Compiler
 from agentform.grammar.spec import GrammarSpec
 from agentform.grammar.vocabulary import Vocabulary
-from agentform.schema.dialect import Draft
+from agentform.schema.draft import Draft
 from agentform.schema.json_text import dumps
-from agentform.schema.load import load
 from agentform.schema.refs import Document
+from agentform.schema.target import load
 from agentform.schema.validate import SchemaValidator
 from benchmarks.harness import Context
 from benchmarks.schemas.cases import tokenizer_json

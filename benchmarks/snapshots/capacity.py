@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from agentform.runtime.cache.policy import LayerGeometry, Tier, TierPlan, plan_bytes
 from agentform.runtime.cache.prefix_cache import PrefixCache
-from agentform.runtime.torch.kv_pool import BARE_POSITION_BYTES
+from agentform.runtime.snapshots.plan import BARE_POSITION_BYTES, LayerGeometry, Tier, TierPlan, plan_bytes
 
 __all__ = ["CLIFF", "CONVERSATIONS", "SLOTS", "TOKENS", "Sizes", "cliff", "measure", "second_pass", "sizes"]
 

@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agentform.runtime.cache.policy import NAMED_POLICIES, SnapshotPolicy, Tier
-from agentform.runtime.torch.decay_codec import DecayCodec
-from agentform.runtime.torch.snapshot_codec import SnapshotCodec
+from agentform.runtime.snapshots.plan import Tier
+from agentform.runtime.snapshots.policy import NAMED_POLICIES, SnapshotPolicy
+from agentform.runtime.torch.snapshots.codec import SnapshotCodec
+from agentform.runtime.torch.snapshots.tiered_codec import DecayCodec
 from benchmarks.recall.tasks import draw, noise
 from benchmarks.snapshots.lab import Lab
 from benchmarks.snapshots.quality import logit_error

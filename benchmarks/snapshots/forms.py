@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from agentform.runtime.cache.policy import Tier
-from agentform.runtime.torch.decay_codec import DecayCodec
-from agentform.runtime.torch.snapshot_codec import ExactCodec, SnapshotCodec
+from agentform.runtime.snapshots.plan import Tier
+from agentform.runtime.torch.snapshots.codec import ExactCodec, SnapshotCodec
+from agentform.runtime.torch.snapshots.tiered_codec import DecayCodec
 from benchmarks.forms.statistics import difference
 from benchmarks.snapshots.lab import Lab
 from benchmarks.snapshots.quality import TAIL, Cell, contexts, logit_error

@@ -17,14 +17,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from agentform.runtime.torch.adapter import forward, load_model, probe_layers
-from agentform.runtime.torch.decay_codec import geometry_of
-from agentform.runtime.torch.decay_weights import horizons_of_model
-from agentform.runtime.torch.kv_pool import KVPool, bytes_per_position
-from agentform.runtime.torch.segment import Segment
-from agentform.runtime.torch.snapshot_codec import ExactCodec, LayerState, SnapshotCodec, StateShape
-from agentform.runtime.torch.state_pool import REFRESH_REACH, StatePool
-from agentform.runtime.torch.step import Step
+from agentform.runtime.torch.forward.kv_pool import KVPool, bytes_per_position
+from agentform.runtime.torch.forward.segment import Segment
+from agentform.runtime.torch.forward.state_pool import REFRESH_REACH, StatePool
+from agentform.runtime.torch.forward.step import Step
+from agentform.runtime.torch.forward.transformers_adapter import forward, load_model, probe_layers
+from agentform.runtime.torch.snapshots.codec import ExactCodec, LayerState, SnapshotCodec, StateShape
+from agentform.runtime.torch.snapshots.model_horizons import horizons_of_model
+from agentform.runtime.torch.snapshots.tiered_codec import geometry_of
 from benchmarks.recall.tasks import ASK
 
 __all__ = ["Lab", "Session"]

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from agentform.runtime.cache.policy import Tier, TierPlan
 from agentform.runtime.engine import Branch, ScoreRequest
+from agentform.runtime.snapshots.plan import Tier, TierPlan
 from agentform.runtime.torch.engine import TorchEngine
 from benchmarks.recall.tasks import ASK, VALUES, Batch, draw
 from benchmarks.snapshots.lab import Lab

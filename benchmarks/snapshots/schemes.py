@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agentform.runtime.torch.snapshot_codec import ExactCodec, LayerState, as_bytes
+from agentform.runtime.torch.snapshots.codec import ExactCodec, LayerState, as_bytes
 from benchmarks.snapshots.lab import Lab
 from benchmarks.snapshots.quality import TAIL, Cell, contexts, logit_error
 

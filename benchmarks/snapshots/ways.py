@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from agentform.runtime.cache.policy import SnapshotPolicy, Tier, TierPlan, plan_bytes
-from agentform.runtime.torch.decay_codec import DecayCodec
+from agentform.runtime.snapshots.plan import Tier, TierPlan, plan_bytes
+from agentform.runtime.snapshots.policy import SnapshotPolicy
+from agentform.runtime.torch.snapshots.tiered_codec import DecayCodec
 from benchmarks.snapshots.lab import Lab
 
 __all__ = ["KEPT", "REFRESH_TOKENS", "Way", "ranked", "ways"]

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentform.runtime.cache.lease import Lease
+from agentform.runtime.cache.handle import Lease
 from agentform.runtime.cache.prefix_cache import PrefixCache
 from agentform.runtime.cache.statistics import CacheStatistics
 from benchmarks.traces.policies import Policy

@@ -15,9 +15,9 @@ from pathlib import Path
 from rich.console import Console
 from ticket import Ticket
 
-from agentform.plan import show_hints, show_plan
-from agentform.schema.load import load
-from agentform.tuning_view import probe_target, read_texts
+from agentform.cli.plan import show_hints, show_plan
+from agentform.cli.tune import probe_target, read_texts
+from agentform.schema.target import load
 
 
 def main() -> None:

@@ -9,13 +9,13 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from agentform.agent.agent import Agent
 from agentform.agent.approval import Allow, Deny
 from agentform.agent.conversation import Conversation
-from agentform.agent.loop import Agent
 from agentform.agent.testing import Call, Say, ScriptedEngine
-from agentform.calls.limits import Limits
+from agentform.decoding.limits import Limits
 from agentform.errors import DeadlineExceeded, InvalidInput
-from agentform.messages import ToolFinished, ToolStarted
+from agentform.events import ToolFinished, ToolStarted
 
 pytestmark = pytest.mark.anyio
 KITCHEN = Call("light", {"room": "kitchen", "on": True})

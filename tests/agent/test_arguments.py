@@ -8,13 +8,13 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel, model_validator
 
+from agentform.agent.agent import Agent
 from agentform.agent.conversation import Conversation
-from agentform.agent.loop import Agent
 from agentform.agent.testing import Call, Say, ScriptedEngine
-from agentform.calls.limits import Limits
+from agentform.decoding.limits import Limits
 from agentform.errors import Abstained, ArgumentsTruncated, CallRejected
-from agentform.schema.load import load
-from agentform.tools import tool
+from agentform.schema.target import load
+from agentform.tools.tool import tool
 
 pytestmark = pytest.mark.anyio
 

@@ -9,14 +9,14 @@ from typing import Any
 import anyio
 import pytest
 
+from agentform.agent.agent import Agent
 from agentform.agent.conversation import Conversation
-from agentform.agent.loop import Agent
 from agentform.agent.observer import ToolObserved, TurnObserved
 from agentform.agent.testing import Call, Fail, Say, ScriptedEngine
-from agentform.calls.limits import Limits
+from agentform.decoding.limits import Limits
 from agentform.errors import DeadlineExceeded, DuplicateTool, EngineClosed, InvalidToolName
-from agentform.messages import HandedOff
-from agentform.run_context import RunContext
+from agentform.events import HandedOff
+from agentform.tools.context import RunContext
 
 pytestmark = pytest.mark.anyio
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agentform.agent.loop import Agent
+from agentform.agent.agent import Agent
 from agentform.agent.testing import Call, Say, ScriptedEngine
-from agentform.calls.limits import Limits
+from agentform.decoding.limits import Limits
 
 pytestmark = pytest.mark.anyio
 

@@ -16,16 +16,17 @@ from typing import Literal
 import anyio
 import pytest
 
+from agentform.agent.agent import Agent
 from agentform.agent.conversation import Conversation
-from agentform.agent.loop import Agent
 from agentform.agent.sqlite_store import SQLiteStore
 from agentform.agent.testing import Call, Say, ScriptedEngine
-from agentform.calls.limits import Limits
-from agentform.calls.prior import PriorStore
+from agentform.decoding.limits import Limits
 from agentform.errors import DeadlineExceeded
-from agentform.messages import ToolFinished
-from agentform.run_context import RunContext
-from agentform.tools import Toolbox, tool
+from agentform.events import ToolFinished
+from agentform.forms.label_prior import PriorStore
+from agentform.tools.context import RunContext
+from agentform.tools.tool import tool
+from agentform.tools.toolset import Toolbox
 from tests.support.engines import settled
 
 NUM_AGENTS = 200

@@ -11,12 +11,12 @@ import pytest
 import torch
 from pydantic import BaseModel
 
+from agentform.agent.agent import Agent
 from agentform.agent.conversation import Conversation
-from agentform.agent.loop import Agent
-from agentform.calls.choose import Scoring
-from agentform.calls.limits import Limits
+from agentform.decoding.limits import Limits
 from agentform.errors import ContextOverflow
-from agentform.messages import CallReady, ChoiceMade, ReasoningDelta
+from agentform.events import CallReady, ChoiceMade, ReasoningDelta
+from agentform.forms.scoring import Scoring
 from agentform.runtime.torch.engine import TorchEngine
 from tests.support.engines import settled
 from tests.support.watched_engine import WatchedEngine

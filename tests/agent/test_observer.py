@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from agentform.agent.loop import Agent
+from agentform.agent.agent import Agent
 from agentform.agent.observer import Done, Operation, Report, RunObserved, ToolObserved, TurnObserved
 from agentform.agent.testing import Call, Fail, Say, ScriptedEngine
 from agentform.errors import EngineClosed, ToolFailed

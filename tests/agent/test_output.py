@@ -7,12 +7,12 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel, model_validator
 
+from agentform.agent.agent import Agent
 from agentform.agent.conversation import Conversation
-from agentform.agent.loop import Agent
 from agentform.agent.testing import Call, Fill, Say, ScriptedEngine
-from agentform.calls.limits import Limits
+from agentform.decoding.limits import Limits
 from agentform.errors import CallRejected, UnsupportedSchema
-from agentform.messages import ArgumentChosen, ArgumentDelta
+from agentform.events import ArgumentChosen, ArgumentDelta
 
 pytestmark = pytest.mark.anyio
 

@@ -8,12 +8,12 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from agentform.agent.agent import Agent
 from agentform.agent.conversation import Conversation
-from agentform.agent.loop import Agent
 from agentform.agent.testing import ByteTokenizer, Call, Say, ScriptedEngine
-from agentform.calls.limits import Limits
+from agentform.decoding.limits import Limits
 from agentform.errors import DeadlineExceeded, ToolFailed
-from agentform.messages import CallReady, ChoiceMade, ToolFinished, ToolStarted
+from agentform.events import CallReady, ChoiceMade, ToolFinished, ToolStarted
 from agentform.runtime.engine import GenerateRequest
 
 pytestmark = pytest.mark.anyio

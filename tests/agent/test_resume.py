@@ -7,13 +7,13 @@ import functools
 import anyio
 import pytest
 
+from agentform.agent.agent import Agent
 from agentform.agent.conversation import Conversation
-from agentform.agent.loop import Agent
 from agentform.agent.sqlite_store import SQLiteStore
 from agentform.agent.testing import Call, Fail, Say, ScriptedEngine
-from agentform.calls.limits import Limits
+from agentform.decoding.limits import Limits
 from agentform.errors import ConversationChanged, EngineClosed, InvalidInput, StoreError
-from agentform.messages import ToolFinished, ToolStarted
+from agentform.events import ToolFinished, ToolStarted
 
 pytestmark = pytest.mark.anyio
 

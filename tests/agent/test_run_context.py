@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 import pytest
 
-from agentform.agent.loop import Agent
+from agentform.agent.agent import Agent
 from agentform.agent.testing import Call, Say, ScriptedEngine
 from agentform.errors import ToolError, UnsupportedSignature
 from agentform.messages import Usage
-from agentform.run_context import RunContext
-from agentform.tools import tool
+from agentform.tools.context import RunContext
+from agentform.tools.tool import tool
 
 pytestmark = pytest.mark.anyio
 

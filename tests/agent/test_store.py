@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentform.agent.conversation import Conversation
+from agentform.agent.serialization import message_from_json, message_to_json, token_ids_from_bytes, token_ids_to_bytes
 from agentform.agent.sqlite_store import SQLiteStore
-from agentform.agent.stored import message_from_json, message_to_json, token_ids_from_bytes, token_ids_to_bytes
 from agentform.agent.testing import scripted_call
 from agentform.errors import ConversationChanged, InvalidInput, StoreCorrupt, StoreError, StoreVersion
 from agentform.messages import Alternative, Evidence, Message, ToolCall, ToolResult, Usage

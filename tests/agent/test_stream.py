@@ -9,12 +9,12 @@ from typing import Literal
 import anyio
 import pytest
 
+from agentform.agent.agent import Agent
 from agentform.agent.conversation import Conversation
-from agentform.agent.loop import Agent
 from agentform.agent.testing import Call, Fail, Say, ScriptedEngine
-from agentform.calls.limits import Limits
+from agentform.decoding.limits import Limits
 from agentform.errors import EngineClosed, InvalidInput
-from agentform.messages import (
+from agentform.events import (
     AnswerDelta,
     ArgumentChosen,
     ArgumentDelta,
@@ -26,8 +26,8 @@ from agentform.messages import (
     ToolStarted,
     TurnFinished,
 )
-from agentform.schema.load import load
-from agentform.tools import tool
+from agentform.schema.target import load
+from agentform.tools.tool import tool
 
 pytestmark = pytest.mark.anyio
 

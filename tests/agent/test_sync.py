@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
+from agentform.agent.agent import Agent
 from agentform.agent.conversation import Conversation
-from agentform.agent.loop import Agent
 from agentform.agent.testing import Call, Fail, Say, ScriptedEngine
 from agentform.errors import EngineClosed, InvalidInput
-from agentform.messages import ChoiceMade, ReasoningDelta, RunFinished
+from agentform.events import ChoiceMade, ReasoningDelta, RunFinished
 
 
 def ping() -> str:

@@ -7,10 +7,10 @@ import threading
 import anyio
 import pytest
 
-from agentform.agent.loop import Agent
+from agentform.agent.agent import Agent
 from agentform.agent.testing import Call, Say, ScriptedEngine
 from agentform.errors import CallRejected, ToolFailed, ToolTimeout
-from agentform.tools import tool
+from agentform.tools.tool import tool
 
 pytestmark = pytest.mark.anyio
 
@@ -114,7 +114,7 @@ async def test_waits_between_attempts_double(monkeypatch):
     async def sleep(seconds):
         waits.append(seconds)
 
-    monkeypatch.setattr("agentform.tool_policy.anyio.sleep", sleep)
+    monkeypatch.setattr("agentform.tools.policy.anyio.sleep", sleep)
 
     @tool(retries=3, backoff_s=0.5)
     async def broken() -> None:

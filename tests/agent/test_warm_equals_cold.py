@@ -15,11 +15,11 @@ import pytest
 import torch
 from pydantic import Field
 
+from agentform.agent.agent import Agent
 from agentform.agent.conversation import Conversation
-from agentform.agent.loop import Agent
-from agentform.calls.choose import Scoring
-from agentform.calls.limits import Limits
+from agentform.decoding.limits import Limits
 from agentform.errors import CallError
+from agentform.forms.scoring import Scoring
 from agentform.runtime.torch.engine import TorchEngine
 from tests.support.engines import settled
 from tests.support.tiny_hybrids import FAMILIES, write_tiny_hybrid

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM
 
 from agentform import load_engine
 from agentform.runtime.engine import Branch, ScoreRequest
-from agentform.runtime.torch.decay_weights import horizons_of_folder
+from agentform.runtime.torch.snapshots.model_horizons import horizons_of_folder
 from benchmarks.recall.evaluate import horizons, recall
 from benchmarks.recall.forward import forward
 from benchmarks.recall.models import MODELS, folder_of, make, save

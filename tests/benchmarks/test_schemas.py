@@ -6,7 +6,7 @@ import pytest
 
 from agentform.errors import InvalidInput
 from agentform.grammar.vocabulary import Vocabulary
-from agentform.runtime.torch.tokenizer import HFTokenizer
+from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
 from benchmarks.harness import RESULTS, Context, quantiles
 from benchmarks.schemas import collection, functions
 from benchmarks.schemas.cases import cases

@@ -5,9 +5,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from agentform.runtime.cache.policy import Tier, plan_bytes
-from agentform.runtime.torch.decay_codec import DecayCodec
-from agentform.runtime.torch.snapshot_codec import ExactCodec
+from agentform.runtime.snapshots.plan import Tier, plan_bytes
+from agentform.runtime.torch.snapshots.codec import ExactCodec
+from agentform.runtime.torch.snapshots.tiered_codec import DecayCodec
 from benchmarks.harness import Context
 from benchmarks.recall.forward import forward
 from benchmarks.recall.models import MODELS, folder_of

@@ -1,7 +1,7 @@
 """Every fault on the list has a test that is named after it.
 
 Most stand beside the tests of what they concern: 1 to 16 in tests/schema and tests/grammar, 17 to 24 and 34 in
-tests/test_tools.py, 12, 21, 31, 32 and 34 in tests/schema/test_json_text.py. The others are in this folder.
+tests/tools/test_tool.py, 12, 21, 31, 32 and 34 in tests/schema/test_json_text.py. The others are in this folder.
 """
 
 from __future__ import annotations

@@ -7,16 +7,16 @@ from typing import Literal
 
 import pytest
 
-from agentform.agent.loop import Agent
+from agentform.agent.agent import Agent
 from agentform.agent.testing import Call, Say, ScriptedEngine
-from agentform.calls.limits import Limits
+from agentform.decoding.limits import Limits
 from agentform.errors import ArgumentsTruncated
 from agentform.grammar.compile import Compiler
 from agentform.grammar.spec import GrammarSpec
 from agentform.grammar.vocabulary import Vocabulary
 from agentform.messages import Usage
-from agentform.runtime.text_stream import TextStream
-from agentform.runtime.torch.tokenizer import HFTokenizer
+from agentform.runtime.detokenizer import TextStream
+from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
 from tests.support.tiny_tokenizer import write_tiny_tokenizer
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,7 @@ from agentform.errors import GrammarError
 from agentform.grammar.compile import Compiler, lark_of
 from agentform.grammar.spec import GrammarSpec
 from agentform.grammar.vocabulary import Vocabulary
-from agentform.runtime.torch.tokenizer import HFTokenizer
+from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
 from tests.support.tiny_tokenizer import write_tiny_tokenizer
 
 

@@ -13,7 +13,7 @@ from agentform.grammar.keywords import ANNOTATIONS, ENFORCED, FORMATS, KEYWORDS,
 from agentform.grammar.prepare import grammar_relaxations, prepare
 from agentform.grammar.spec import GrammarSpec
 from agentform.grammar.vocabulary import Vocabulary
-from agentform.runtime.torch.tokenizer import HFTokenizer
+from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
 from agentform.schema import keywords as schema_keywords
 from agentform.schema.json_text import dumps
 from tests.support.keyword_samples import FORMAT_SAMPLES, SAMPLES

@@ -14,7 +14,7 @@ from agentform.grammar.limits import CompileLimits
 from agentform.grammar.spec import GrammarSpec
 from agentform.grammar.store import GrammarStore, Recipe, recipe_key
 from agentform.grammar.vocabulary import Vocabulary
-from agentform.runtime.torch.tokenizer import HFTokenizer
+from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
 from tests.support.tiny_tokenizer import write_tiny_tokenizer
 
 RECIPE = Recipe(text="start: x", relaxed=(Relaxation(pointer="/a", what="not: left to validation"),))

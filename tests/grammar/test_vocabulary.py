@@ -17,7 +17,7 @@ from tokenizers import Tokenizer, pre_tokenizers
 from agentform.grammar.compile import Compiler
 from agentform.grammar.spec import GrammarSpec
 from agentform.grammar.vocabulary import ReadTokenizer, Vocabulary
-from agentform.runtime.torch.tokenizer import HFTokenizer
+from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
 from tests.support.tiny_tokenizer import CHATML_WITH_TOOLS, write_tiny_tokenizer
 
 SPECS = [

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, TypeAdapter
 
 from agentform.errors import UnsupportedSchema
 from agentform.schema.form import Choice, Fixed, Free, Record, Repeat, Subset, Union, leaves, pointer
-from agentform.schema.load import load
+from agentform.schema.target import load
 from agentform.schema.validate import SchemaValidator
 
 

@@ -4,11 +4,11 @@ import sys
 import pytest
 
 from agentform.errors import InvalidInput
-from agentform.schema.load import load
+from agentform.schema.target import load
 
 _FRESH = """
 import sys
-from agentform.schema.load import load
+from agentform.schema.target import load
 target = load({"type": "object", "properties": {"at": {"type": "string", "format": "iri"}}, "required": ["at"]})
 assert not target.validator.check({"at": 3}) == ()
 before = "rfc3987_syntax" in sys.modules

@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
 from agentform.schema.lint import lint
-from agentform.schema.load import load
+from agentform.schema.target import load
 
 
 def hints(source):

@@ -18,10 +18,10 @@ from pydantic import Field, create_model
 from agentform.errors import AgentformError, ArgumentsTruncated, InvalidInput, UnsupportedSchema
 from agentform.grammar.compile import Compiler
 from agentform.grammar.vocabulary import Vocabulary
-from agentform.runtime.torch.tokenizer import HFTokenizer
+from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
 from agentform.schema.json_text import dumps, loads
-from agentform.schema.load import load
 from agentform.schema.refs import Document
+from agentform.schema.target import load
 from tests.support.random_writer import RandomWriter
 from tests.support.tiny_tokenizer import write_tiny_tokenizer
 

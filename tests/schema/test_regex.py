@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from agentform.schema.load import load
 from agentform.schema.regex import compiled, python_pattern
+from agentform.schema.target import load
 from agentform.schema.validate import SchemaValidator
 
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, field_validator, model_validator
 
 from agentform.errors import InvalidInput
 from agentform.schema.json_text import dumps, loads
-from agentform.schema.load import load
+from agentform.schema.target import load
 
 
 def check(source, value, **options):

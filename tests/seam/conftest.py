@@ -21,7 +21,7 @@ import torch
 from transformers import PreTrainedModel
 
 from agentform.runtime.engine import Engine
-from agentform.runtime.sglang.server import SGLangServer
+from agentform.runtime.sglang.client.server import SGLangServer
 from agentform.runtime.torch.engine import TorchEngine
 from tests.support.tiny_model import write_tiny_model
 
@@ -91,7 +91,7 @@ def torch_engine(seam_model):
 
 @pytest.fixture(scope="session")
 def sglang_engine(seam_model):
-    from agentform.runtime.sglang.engine import SGLangEngine
+    from agentform.runtime.sglang.embedded.engine import SGLangEngine
 
     engine = SGLangEngine(seam_model.folder, max_total_tokens=4096, max_running_requests=8)
     yield Served(engine=engine, num_running=engine.num_running)

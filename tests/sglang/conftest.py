@@ -19,7 +19,7 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="session")
 def demo_on_sglang(weights_folder):
     """The demo model in SGLang, in bfloat16; for the marker `model`."""
-    from agentform.runtime.sglang.engine import SGLangEngine
+    from agentform.runtime.sglang.embedded.engine import SGLangEngine
 
     engine = SGLangEngine(weights_folder, name="smollm2-135m", max_total_tokens=16_384, max_running_requests=16)
     yield engine

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from agentform import Agent, Limits, fill, tool
 from agentform.runtime.engine import Branch, GenerateRequest, ScoreRequest
-from agentform.runtime.model_digest import digest_of
+from agentform.runtime.models.digest import digest_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.model]
 

@@ -14,7 +14,7 @@ import pytest
 
 from agentform.errors import EngineClosed, EngineError, InvalidRequest
 from agentform.runtime.engine import Branch, ScoreRequest
-from agentform.runtime.sglang.engine import SGLangEngine
+from agentform.runtime.sglang.embedded.engine import SGLangEngine
 from tests.support.engines import complete
 from tests.support.tiny_model import write_tiny_model
 

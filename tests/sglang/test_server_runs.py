@@ -10,8 +10,8 @@ import pytest
 
 from agentform import Agent, Conversation, Limits, load_engine, tool
 from agentform.errors import EngineUnavailable
-from agentform.messages import AnswerDelta, ReasoningDelta
-from agentform.runtime.sglang.retry_policy import RetryPolicy
+from agentform.events import AnswerDelta, ReasoningDelta
+from agentform.runtime.sglang.wire.retry_policy import RetryPolicy
 from benchmarks._sglang import free_port, server
 from tests.support.tiny_model import write_tiny_model
 

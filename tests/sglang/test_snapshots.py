@@ -11,11 +11,12 @@ import pytest
 
 from agentform.errors import EngineClosed, EngineError
 from agentform.runtime.engine import Branch, ScoreRequest
-from agentform.runtime.sglang import plugin, snapshot_hooks
-from agentform.runtime.sglang.engine import SGLangEngine
-from agentform.runtime.sglang.snapshot_hooks import SnapshotHooks
-from agentform.runtime.sglang.snapshot_settings import POLICY, SnapshotSettings
-from agentform.runtime.sglang.snapshot_statistics import read_snapshot_statistics
+from agentform.runtime.sglang.embedded.engine import SGLangEngine
+from agentform.runtime.sglang.plugin import hooks as snapshot_hooks
+from agentform.runtime.sglang.plugin import plugin
+from agentform.runtime.sglang.plugin.hooks import SnapshotHooks
+from agentform.runtime.sglang.plugin.settings import POLICY, SnapshotSettings
+from agentform.runtime.sglang.plugin.statistics import read_snapshot_statistics
 from tests.sglang.models import write_model
 from tests.support.engines import complete
 

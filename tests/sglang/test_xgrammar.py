@@ -10,7 +10,7 @@ import pytest
 from agentform.errors import GrammarError
 from agentform.grammar.spec import GrammarSpec
 from agentform.runtime.engine import Sampling
-from agentform.runtime.sglang.engine import SGLangEngine
+from agentform.runtime.sglang.embedded.engine import SGLangEngine
 from tests.support.engines import complete
 from tests.support.tiny_model import write_tiny_model
 

@@ -11,7 +11,7 @@ import anyio
 from agentform.messages import Usage
 from agentform.runtime.engine import Chunk, Engine, GenerateRequest
 from agentform.runtime.torch.engine import TorchEngine
-from agentform.runtime.torch.model_runner import ModelRunner
+from agentform.runtime.torch.forward.runner import ModelRunner
 
 __all__ = ["Completion", "Gate", "complete", "settled"]
 

@@ -25,7 +25,7 @@ from starlette.routing import Route
 
 from agentform.grammar.spec import GrammarSpec
 from agentform.runtime.engine import Branch, Engine, GenerateRequest, Sampling, ScoreRequest
-from agentform.runtime.torch.tokenizer import HFTokenizer
+from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
 
 __all__ = ["Asked", "FakeSGLang", "Fault", "Listening", "served"]
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import torch
 from torch import Tensor
 
-from agentform.runtime.cache.horizon import Horizons, LayerHorizons
+from agentform.runtime.snapshots.horizons import Horizons, LayerHorizons
 
 __all__ = ["HORIZONS", "LAYERS", "NUM_LIVE", "LivePool", "sizes"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentform.runtime.byte_tokenizer import ByteTokenizer
+from agentform.runtime.scripted.byte_tokenizer import ByteTokenizer
 
 __all__ = ["PieceTokenizer"]
 

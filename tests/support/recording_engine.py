@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 
 from agentform.messages import Usage
-from agentform.runtime.byte_tokenizer import ByteTokenizer
 from agentform.runtime.cache.statistics import CacheStatistics
 from agentform.runtime.engine import Branch, Chunk, GenerateRequest, ModelInfo, ScoreRequest, ScoreResult, Tokenizer
+from agentform.runtime.scripted.byte_tokenizer import ByteTokenizer
 
 __all__ = ["RecordingEngine"]
 

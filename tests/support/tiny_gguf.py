@@ -10,7 +10,7 @@ import numpy as np
 from gguf import GGMLQuantizationType, GGUFWriter
 from gguf.quants import quantize
 
-from agentform.runtime.catalogue import CatalogueEntry
+from agentform.runtime.models.catalogue import CatalogueEntry
 from tests.support.tiny_tokenizer import CHATML, SPECIAL, TinyVocabulary
 
 __all__ = ["HEADS", "KV_HEADS", "WIDTH", "gguf_rows", "query_weight", "tiny_wheel", "write_four_bit_gguf"]

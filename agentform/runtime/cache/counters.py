@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 
-from agentform.runtime.cache.misses import Miss
+from agentform.runtime.cache.miss_reasons import Miss
 from agentform.runtime.cache.statistics import ConversationStatistics
 
 __all__ = ["Counters", "Tally"]

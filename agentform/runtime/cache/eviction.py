@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from agentform.runtime.cache.radix_tree import Node, RadixTree, upwards
-from agentform.runtime.cache.runs import Runs, count
+from agentform.runtime.cache.ranges import Runs, count
 
 __all__ = ["Cut", "GiveUp", "evict"]
 

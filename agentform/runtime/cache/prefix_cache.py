@@ -15,13 +15,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from agentform.runtime.cache.accounting import Ledger
 from agentform.runtime.cache.eviction import Cut, GiveUp, evict
-from agentform.runtime.cache.lease import Lease
-from agentform.runtime.cache.ledger import Ledger
-from agentform.runtime.cache.pages import PagePool
+from agentform.runtime.cache.handle import Lease
+from agentform.runtime.cache.position_pool import PagePool
 from agentform.runtime.cache.radix_tree import Match, Node, RadixTree, upwards
-from agentform.runtime.cache.runs import Runs, count, cut, end_of, join
-from agentform.runtime.cache.slots import FreeSlots, Slot
+from agentform.runtime.cache.ranges import Runs, count, cut, end_of, join
+from agentform.runtime.cache.state_slots import FreeSlots, Slot
 from agentform.runtime.cache.statistics import CacheStatistics, TierStatistics
 
 __all__ = ["Lease", "PrefixCache"]

@@ -16,7 +16,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from agentform.runtime.cache.runs import Runs, count, cut, join
+from agentform.runtime.cache.ranges import Runs, count, cut, join
 
 __all__ = ["Match", "Node", "RadixTree", "Snapshot", "upwards"]
 

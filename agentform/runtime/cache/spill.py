@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from agentform.runtime.cache.eviction import Cut
 from agentform.runtime.cache.radix_tree import Node, upwards
-from agentform.runtime.cache.runs import Runs, count, join
+from agentform.runtime.cache.ranges import Runs, count, join
 
 __all__ = ["Spilled", "spilled"]
 

@@ -14,24 +14,25 @@ import torch
 
 from agentform.errors import InvalidRequest
 from agentform.grammar.compile import CompiledGrammar
-from agentform.runtime.cache.policy import SnapshotPolicy, TierPlan
 from agentform.runtime.cache.statistics import CacheStatistics
 from agentform.runtime.engine import Chunk, GenerateRequest, ModelInfo, ScoreRequest, ScoreResult, Tokenizer
-from agentform.runtime.grammars import Grammars
-from agentform.runtime.mailbox import Mailbox
-from agentform.runtime.request_checks import check_generate, check_score
-from agentform.runtime.scoring_file import read_scoring
-from agentform.runtime.torch.budget import MemoryPlan
-from agentform.runtime.torch.generate_job import GenerateJob
-from agentform.runtime.torch.kernel_caches import bound_kernel_caches
+from agentform.runtime.grammar_cache import Grammars
+from agentform.runtime.models.tuned_scoring import read_scoring
+from agentform.runtime.snapshots.plan import TierPlan
+from agentform.runtime.snapshots.policy import SnapshotPolicy
+from agentform.runtime.thread_channel import Mailbox
+from agentform.runtime.torch.core import Serving, ServingOptions
+from agentform.runtime.torch.cpu.kernel_caches import bound_kernel_caches
+from agentform.runtime.torch.cpu.process_tuning import in_short_thread
+from agentform.runtime.torch.cpu.select import Weights
+from agentform.runtime.torch.forward.memory_plan import MemoryPlan
 from agentform.runtime.torch.loaded_model import LoadedModel, load
-from agentform.runtime.torch.products import Weights
-from agentform.runtime.torch.prompt_lookup import PromptLookup
-from agentform.runtime.torch.sampling import Sampler
-from agentform.runtime.torch.score_job import ScoreJob
-from agentform.runtime.torch.serving import Serving, ServingOptions
-from agentform.runtime.torch.short_thread import in_short_thread
-from agentform.runtime.torch.snapshot_codec import SnapshotCodec
+from agentform.runtime.torch.scheduling.generation import GenerateJob
+from agentform.runtime.torch.scheduling.prompt_lookup import PromptLookup
+from agentform.runtime.torch.scheduling.sampling import Sampler
+from agentform.runtime.torch.scheduling.scoring import ScoreJob
+from agentform.runtime.torch.snapshots.codec import SnapshotCodec
+from agentform.runtime.validation import check_generate, check_score
 
 __all__ = ["TorchEngine"]
 

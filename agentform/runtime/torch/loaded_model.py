@@ -8,11 +8,11 @@ from pathlib import Path
 import torch
 
 from agentform.errors import EngineError
-from agentform.runtime.model_digest import digest_of
-from agentform.runtime.torch.adapter import CausalModel, load_model
-from agentform.runtime.torch.freed_memory import give_back_freed_memory
-from agentform.runtime.torch.products import Weights, make_products
-from agentform.runtime.torch.tokenizer import HFTokenizer
+from agentform.runtime.models.digest import digest_of
+from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
+from agentform.runtime.torch.cpu.freed_memory import give_back_freed_memory
+from agentform.runtime.torch.cpu.select import Weights, make_products
+from agentform.runtime.torch.forward.transformers_adapter import CausalModel, load_model
 
 __all__ = ["LoadedModel", "default_dtype", "load"]
 

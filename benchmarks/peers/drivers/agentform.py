@@ -9,13 +9,13 @@ from collections.abc import Coroutine
 from typing import Any
 
 from agentform import Limits, Message, PriorStore, Responder, Tool, Toolbox, ToolCall, ToolResult, fill, load_engine
-from agentform.calls.caller import Caller
-from agentform.calls.form_filling import Prompts
+from agentform._util.paths import cache_home
+from agentform.forms.fill import Prompts
 from agentform.messages import Usage
 from agentform.runtime.engine import GenerateRequest
-from agentform.runtime.paths import cache_home
 from agentform.schema.json_text import dumps
-from agentform.schema.load import Target, load
+from agentform.schema.target import Target, load
+from agentform.turn.turn import Caller
 from benchmarks.peers.task import Model, Task, Written
 
 __all__ = ["Agentform", "make"]

@@ -10,9 +10,9 @@ def engine():
     """The demo model in float32, one for the whole session; for the marker `model`."""
     import torch
 
-    from agentform.runtime.catalogue import CATALOGUE
+    from agentform.runtime.models.catalogue import CATALOGUE
+    from agentform.runtime.models.resolve import ensure_weights
     from agentform.runtime.torch.engine import TorchEngine
-    from agentform.runtime.torch.weights import ensure_weights
 
     engine = TorchEngine(ensure_weights(CATALOGUE["smollm2-135m"], progress=False), dtype=torch.float32)
     yield engine

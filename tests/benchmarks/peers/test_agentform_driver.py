@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from agentform import PriorStore
-from agentform.runtime.catalogue import CATALOGUE
-from agentform.runtime.torch.tokenizer import HFTokenizer
-from agentform.runtime.torch.weights import resolve_model
+from agentform.runtime.models.catalogue import CATALOGUE
+from agentform.runtime.models.resolve import resolve_model
+from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
 from benchmarks.forms.timing_form import timing_item
 from benchmarks.harness import Context
 from benchmarks.peers.bfcl import load_questions

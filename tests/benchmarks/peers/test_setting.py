@@ -11,7 +11,7 @@ import pytest
 
 import benchmarks.peers
 from agentform.messages import Message
-from agentform.runtime.byte_tokenizer import ByteTokenizer
+from agentform.runtime.scripted.byte_tokenizer import ByteTokenizer
 from agentform.schema.json_text import dumps
 from benchmarks.harness import Context
 from benchmarks.peers.bench import Bench, rotated

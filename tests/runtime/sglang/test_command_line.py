@@ -7,7 +7,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from agentform.cli import app
+from agentform.cli.app import app
 
 SERVER = pytest.mark.parametrize("fake", ["server"], indirect=True)
 FORM = {"type": "object", "properties": {"urgent": {"type": "boolean"}}, "required": ["urgent"]}

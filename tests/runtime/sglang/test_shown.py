@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agentform.runtime.sglang.server import SGLangServer
+from agentform.runtime.sglang.client.server import SGLangServer
 from tests.support.doc_blocks import blocks_of
 
 PAGE = Path(__file__).parents[3] / "docs" / "scale_out.md"

@@ -21,7 +21,7 @@ __all__ = ["EXTRA_BUFFER", "REPLACED", "WRONG_SLOT", "register"]
 
 EXTRA_BUFFER = "SGLANG_STAND_INS_EXTRA_BUFFER"
 WRONG_SLOT = "SGLANG_STAND_INS_WRONG_SLOT"
-_POOL = "agentform.runtime.sglang.snapshot_pool.SnapshotPool."
+_POOL = "agentform.runtime.sglang.plugin.pool.SnapshotPool."
 _VALIDATE_EXTRA_BUFFER = "sglang.srt.arg_groups.mamba_hook.validate_mamba_extra_buffer"
 _KERNELS = "sglang.kernels.ops."
 REPLACED: dict[str, Callable[..., Any]] = {

@@ -1,0 +1,239 @@
+"""One model turn over messages that the caller keeps: what servers and other frameworks' chat models need.
+
+`Agent` runs tools and goes on until the model answers. A `Responder` stops after one turn: its response is an answer,
+or calls whose arguments are valid, and whoever asked runs them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+from agentform.agent.streaming import Streaming, streaming
+from agentform.decoding.limits import Limits
+from agentform.decoding.session import Session
+from agentform.errors import ArgumentsTruncated, InvalidInput
+from agentform.events import AnswerDelta, CallReady, Emit, Event, ReasoningDelta
+from agentform.forms.draft import evidence_of
+from agentform.forms.label_prior import PriorStore
+from agentform.forms.scoring import Scoring
+from agentform.messages import Evidence, Message, ToolCall, Usage
+from agentform.runtime.engine import Engine, Sampling
+from agentform.schema.target import Target, load
+from agentform.tools.toolset import Toolbox
+from agentform.turn.reasoning import Reasoning
+from agentform.turn.turn import Caller
+from agentform.turn.types import Aim, Turn
+
+__all__ = ["Responder", "Response", "ToolChoice", "UseTool"]
+
+_KEPT_CALLERS = 64
+_KEPT_CONVERSATIONS = 256
+
+
+@dataclass(frozen=True)
+class UseTool:
+    """The choice of one tool: the model must call it."""
+
+    name: str
+
+
+ToolChoice: TypeAlias = Literal["auto", "none", "required"] | UseTool
+"""What a turn may do with tools: `auto` lets the model choose, `none` lets it only answer, `required` only call."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Response:
+    """What the model did in one turn."""
+
+    message: Message
+    """The assistant's message: free text, then the calls if any were made."""
+    finish: Literal["answer", "length", "calls"]
+    """`length` when the answer, or what was to become a call or form, was cut off at a limit of tokens."""
+    usage: Usage
+    """All that the turn's requests used. Each of them reads the prompt, all but the first from the cache."""
+    prompt_usage: Usage
+    """Of the request that read the prompt first: how long the prompt is, and how much of it was cached."""
+    decision: Evidence | None = None
+    """How it was decided to call or to answer, where there was a choice."""
+    output: Any = None
+    """The answer as the validator of the `output` form built it, if one was asked for."""
+    evidence: tuple[Evidence, ...] = ()
+    """How each leaf of `output` got its value."""
+    truncated: ArgumentsTruncated | None = None
+    """What was being written when the tokens ran out. The message holds nothing of it: no half call is reported."""
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The calls that were made; their arguments satisfy their tools' schemas."""
+        return self.message.calls
+
+
+class Responder:
+    """Answers messages with one assistant message. May serve many conversations at once.
+
+    What was prepared for a set of tools, and the token ids of conversations that have a name, are kept for the next
+    turn, the ones used last.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        scoring: Scoring | None = None,
+        reasoning: Reasoning | None = None,
+        priors: PriorStore | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self.engine = engine
+        self.limits = limits or Limits()
+        self._scoring = scoring or Scoring.of(engine)
+        self._reasoning = reasoning or Reasoning()
+        self._priors = priors or PriorStore()
+        self._callers: OrderedDict[str, Caller] = OrderedDict()
+        self._token_ids: OrderedDict[str, tuple[int, ...]] = OrderedDict()
+
+    async def respond(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Iterable[Callable[..., Any]] | Toolbox = (),
+        tool_choice: ToolChoice = "auto",
+        output: Any = None,
+        stop: Sequence[str] = (),
+        sampling: Sampling | None = None,
+        limits: Limits | None = None,
+        conversation: str | None = None,
+        emit: Callable[[Event], Awaitable[None]] | None = None,
+    ) -> Response:
+        """One turn.
+
+        The system messages with which `messages` begin are its instructions. With `output`, a type, JSON Schema or
+        `Target`, an answer is that form, filled, its JSON the message's content. `stop` are texts that end free
+        text. `sampling` is for what is generated; what is scored is always the most probable option.
+        `conversation` names whose next turn this is: a hint for the cache. `emit` is awaited with every event.
+
+        Raises:
+            InvalidInput: there is no message to answer, or a call is required and there are no tools.
+            SchemaError, ToolError: a tool or `output` is not one.
+            CallError: a call or form could not be completed; CallRejected and Abstained among them.
+            EngineError: the engine cannot serve the request; DeadlineExceeded among them.
+        """
+        toolbox = tools if isinstance(tools, Toolbox) else Toolbox(tools)
+        form = output if output is None or isinstance(output, Target) else load(output)
+        aim = replace(_aim(toolbox, tool_choice), form=form, stop=tuple(stop))
+        instructions, rest = _split(messages)
+        if form is not None and form.description:
+            instructions = "\n".join(part for part in (instructions, form.description) if part)
+        caller = self._caller(toolbox, instructions)
+        session = Session(
+            self.engine, limits=limits or self.limits, conversation=conversation, sampling=sampling or Sampling()
+        )
+        past = self._token_ids.get(conversation, ()) if conversation else ()
+        heard = _Heard(emit)
+        try:
+            turn = await caller.turn(session, rest, past=past, aim=aim, emit=heard)
+        except ArgumentsTruncated as error:
+            return _cut_off("" if form else heard.text, error, session)
+        if conversation:
+            _keep(self._token_ids, conversation, turn.token_ids, _KEPT_CONVERSATIONS)
+        for call in turn.message.calls:
+            await heard(CallReady(call=call))
+        return _response(turn, form, session)
+
+    @asynccontextmanager
+    async def stream(self, messages: Sequence[Message], **options: Any) -> AsyncGenerator[Streaming[Response], None]:
+        """Respond and watch: ``async with responder.stream(…) as turn: async for event in turn: …``.
+
+        `options` are those of `respond`, without `emit`; `turn.result` is the response. Leaving the block early
+        cancels the turn. Raises what `respond` raises, where the events are read.
+        """
+
+        async def work(emit: Emit) -> Response:
+            return await self.respond(messages, emit=emit, **options)
+
+        async with streaming(work) as turn:
+            yield turn
+
+    def _caller(self, toolbox: Toolbox, instructions: str) -> Caller:
+        key = json.dumps([instructions, toolbox.definitions()])
+        caller = self._callers.get(key)
+        if caller is None or any(caller.targets[name] is not tool.target for name, tool in toolbox.items()):
+            caller = Caller(
+                engine=self.engine,
+                targets={name: tool.target for name, tool in toolbox.items()},
+                instructions=instructions,
+                scoring=self._scoring,
+                reasoning=self._reasoning,
+                priors=self._priors,
+            )
+        _keep(self._callers, key, caller, _KEPT_CALLERS)
+        return caller
+
+
+def _aim(toolbox: Toolbox, choice: ToolChoice) -> Aim:
+    if isinstance(choice, UseTool):
+        return Aim(may_answer=False, tool=toolbox[choice.name].name)
+    if choice == "required" and not toolbox:
+        raise InvalidInput("a call is required, but there are no tools")
+    return Aim(may_call=choice != "none", may_answer=choice != "required")
+
+
+def _split(messages: Sequence[Message]) -> tuple[str, list[Message]]:
+    """The instructions with which the messages begin, and the others."""
+    num_system = next((at for at, message in enumerate(messages) if message.role != "system"), len(messages))
+    if num_system == len(messages):
+        raise InvalidInput("there is no message to answer: at least one must not be a system message")
+    instructions = "\n\n".join(message.content for message in messages[:num_system] if message.content)
+    return instructions, list(messages[num_system:])
+
+
+def _response(turn: Turn, form: Target | None, session: Session) -> Response:
+    finish = "calls" if turn.message.calls else "length" if turn.finish == "length" else "answer"
+    response = Response(
+        message=turn.message,
+        finish=finish,
+        usage=session.usage,
+        prompt_usage=session.prompt_usage or Usage(),
+        decision=turn.decision,
+    )
+    if form is None or turn.filled is None:
+        return response
+    output = form.validator.build(turn.filled.value)
+    return replace(response, output=output, evidence=evidence_of(form.form.root, turn.filled))
+
+
+def _cut_off(content: str, error: ArgumentsTruncated, session: Session) -> Response:
+    return Response(
+        message=Message(role="assistant", content=content.strip()),
+        finish="length",
+        usage=session.usage,
+        prompt_usage=session.prompt_usage or Usage(),
+        truncated=error,
+    )
+
+
+def _keep(kept: OrderedDict[str, Any], key: str, value: Any, most: int) -> None:
+    """Put `value` at the end of what is kept, and let the oldest go."""
+    kept[key] = value
+    kept.move_to_end(key)
+    while len(kept) > most:
+        kept.popitem(last=False)
+
+
+class _Heard:
+    """Hands events on, if anybody wants them, and keeps the free text."""
+
+    def __init__(self, emit: Callable[[Event], Awaitable[None]] | None) -> None:
+        self._emit = emit
+        self.text = ""
+
+    async def __call__(self, event: Event) -> None:
+        if isinstance(event, ReasoningDelta | AnswerDelta):
+            self.text += event.text
+        if self._emit is not None:
+            await self._emit(event)

@@ -1,0 +1,272 @@
+"""The command line: `agentform serve | chat | fill | demo | models | cache | plan | tune`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from agentform.errors import AgentformError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    help="Tool calls that are chosen, not written.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+models_app = typer.Typer(help="The models that agentform knows by name.", no_args_is_help=True)
+app.add_typer(models_app, name="models")
+cache_app = typer.Typer(help="Conversations that an engine keeps on disk.", no_args_is_help=True)
+app.add_typer(cache_app, name="cache")
+
+
+def main() -> None:
+    """Run the command line; errors that a user can act on are one line on stderr and exit status 1."""
+    try:
+        app()
+    except AgentformError as error:
+        Console(stderr=True).print(Text(f"{type(error).__name__}: {error}", style="red"), soft_wrap=True)
+        sys.exit(1)
+
+
+@app.command()
+def demo(
+    input: Annotated[
+        Path | None, typer.Option("--input", help="Messages: one per line, an empty line between customers.")
+    ] = None,
+    model: Annotated[str, typer.Option(help="A catalogue name, a model folder or a hub id.")] = "smollm2-135m",
+) -> None:
+    """Run the support desk on a real model and show how every argument was decided."""
+    import anyio
+
+    from agentform.cli.demo.run import run_demo
+    from agentform.cli.demo.script import default_script
+
+    console = Console()
+    anyio.run(lambda: run_demo(input or default_script(), model=model, console=console))
+
+
+@models_app.command("list")
+def list_models() -> None:
+    """Show the models of the catalogue, and whether their weights are here."""
+    from agentform.runtime.models.catalogue import CATALOGUE
+    from agentform.runtime.models.resolve import is_ready
+
+    for name, entry in CATALOGUE.items():
+        state = "ready" if is_ready(entry) else f"not fetched; run: agentform models fetch {name}"
+        typer.echo(f"{name}\t{entry.title}\t{state}")
+
+
+@models_app.command("fetch")
+def fetch_model(name: Annotated[str, typer.Argument(help="A catalogue name or a hub id.")]) -> None:
+    """Download a model, check its digest and convert it once."""
+    from agentform.runtime.models.resolve import resolve_model
+
+    typer.echo(f"{name}: {resolve_model(name)}")
+
+
+_Source = Annotated[str, typer.Argument(help="The cache_dir of an engine, or the URL of a server's /metrics.")]
+_Every = Annotated[float, typer.Option("--every", min=0.05, help="Seconds between two looks.")]
+
+
+@cache_app.command("stats")
+def cache_stats(
+    source: _Source,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Go on until interrupted; a server's hit rate over time.")
+    ] = False,
+    every: _Every = 1.0,
+) -> None:
+    """Show what a cache folder holds, or what the cache of a running server does.
+
+    A server that asks for a key gets the one in the variable AGENTFORM_API_KEY.
+    """
+    from agentform.cli.cache_stats import stats
+
+    stats(source, Console(), watch=watch, every_s=every)
+
+
+@cache_app.command("plot")
+def cache_plot(
+    source: Annotated[
+        str, typer.Argument(help="A file that HitRateHistory.save wrote, or the URL of a server's /metrics.")
+    ],
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("hit_rate.html"),
+    seconds: Annotated[float, typer.Option(help="How long to watch a server.")] = 60.0,
+    every: _Every = 1.0,
+) -> None:
+    """Draw token hit rate over time, by conversation and miss reason, on a page that a browser shows."""
+    from agentform.cli.cache_stats import plot
+
+    num = plot(source, out, seconds=seconds, every_s=every)
+    typer.echo(f"{out}: {num} samples")
+
+
+@cache_app.command("inspect")
+def cache_inspect(folder: Annotated[Path, typer.Argument(help="The cache_dir of an engine.")]) -> None:
+    """List what a cache folder holds."""
+    from agentform.cli.cache_view import inspect_folder
+
+    inspect_folder(folder, Console())
+
+
+@cache_app.command("horizons")
+def cache_horizons(
+    model: Annotated[str, typer.Argument(help="A model folder, a catalogue name or a hub id.")],
+    plot: Annotated[Path | None, typer.Option(help="Write the picture to this PNG file too.")] = None,
+) -> None:
+    """Show how long a hybrid model's heads remember, and what snapshot policies would keep."""
+    from agentform.cli.cache_horizons import show_horizons
+
+    show_horizons(Console(), model, plot)
+
+
+@cache_app.command("advise")
+def cache_advise(
+    trace: Annotated[
+        Path | None, typer.Option(help="Requests, one JSON object a line: conversation, tokens at its end.")
+    ] = None,
+    statistics: Annotated[Path | None, typer.Option(help="statistics() of an engine, as JSON.")] = None,
+    model: Annotated[str | None, typer.Option(help="Compare snapshot policies for this model.")] = None,
+    budget_bytes: Annotated[int | None, typer.Option(help="The cache's budget, for a trace.")] = None,
+) -> None:
+    """Say whether more memory or smaller snapshots would serve more of the conversations that come back."""
+    from agentform.cli.cache_advise import advise_from_files
+
+    advise_from_files(Console(), trace=trace, statistics=statistics, model=model, budget_bytes=budget_bytes)
+
+
+@app.command()
+def plan(
+    target: Annotated[str, typer.Argument(help="`module:attribute`, or a JSON Schema file.")],
+    lenient: Annotated[bool, typer.Option(help="List unknown schema keywords instead of refusing them.")] = False,
+    lint: Annotated[bool, typer.Option(help="Show where the schema is open although it need not be.")] = False,
+    probe: Annotated[
+        Path | None, typer.Option(help="Texts, one JSON object a line: measure which fields depend on one another.")
+    ] = None,
+    model: Annotated[str, typer.Option(help="The model to probe with.")] = "smollm2-135m",
+) -> None:
+    """Show how each leaf of a tool, model or schema will be filled, and why."""
+    from agentform.cli.plan import load_target, show_hints, show_plan
+
+    console = Console()
+    loaded = load_target(target, lenient=lenient)
+    show_plan(console, loaded)
+    if lint:
+        show_hints(console, loaded)
+    if probe is not None:
+        from agentform.cli.tune import probe_target
+
+        probe_target(console, loaded, model, probe)
+
+
+@app.command()
+def tune(
+    model: Annotated[str, typer.Argument(help="A catalogue name, a model folder or a hub id.")],
+    data: Annotated[
+        Path, typer.Option(help="Labelled examples, one JSON object a line: text, field, options, gold, description.")
+    ],
+    keep: Annotated[bool, typer.Option(help="Keep what was found for this model.")] = True,
+) -> None:
+    """Find the lead-in, calibration and temperature that suit a model."""
+    from agentform.cli.tune import tune_model
+
+    tune_model(Console(), model, data, keep=keep)
+
+
+@app.command()
+def serve(
+    model: Annotated[str, typer.Option(help="A catalogue name, a model folder or a hub id.")] = "smollm2-135m",
+    host: Annotated[str, typer.Option(help="Any other address than a loopback one needs an API key.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 takes a free one.")] = 8000,
+    api_key_file: Annotated[
+        Path | None, typer.Option(help="API keys, one a line. One may also be in the variable AGENTFORM_API_KEY.")
+    ] = None,
+    served_name: Annotated[str, typer.Option(help="Name of the model towards clients.")] = "",
+    cache_dir: Annotated[Path | None, typer.Option(help="Keep conversations here, over restarts.")] = None,
+    max_running: Annotated[int, typer.Option(help="Requests that are worked on at once.")] = 8,
+    max_queued: Annotated[int, typer.Option(help="Requests that wait; what comes on top gets 429.")] = 32,
+    max_body_bytes: Annotated[int, typer.Option(help="Size of a request; larger ones get 413.")] = 4 << 20,
+    deadline_s: Annotated[float, typer.Option(help="Seconds for a request, its wait included.")] = 600.0,
+    grace_s: Annotated[float, typer.Option(help="Seconds that running requests get when the server stops.")] = 30.0,
+    max_tokens: Annotated[int, typer.Option(help="Tokens of an answer that does not say how many.")] = 1024,
+    reasoning_tokens: Annotated[int, typer.Option(help="Free text before a call, at most.")] = 256,
+) -> None:
+    """Serve an OpenAI-compatible API: chat completions with tools and schemas, typed decisions."""
+    from agentform.cli.serve import serve_model
+    from agentform.serve.settings import ServerSettings, read_api_keys
+
+    settings = ServerSettings(
+        host=host,
+        port=port,
+        api_keys=read_api_keys(api_key_file),
+        served_name=served_name,
+        max_running=max_running,
+        max_queued=max_queued,
+        max_body_bytes=max_body_bytes,
+        deadline_s=deadline_s,
+        grace_s=grace_s,
+        max_tokens=max_tokens,
+        reasoning_tokens=reasoning_tokens,
+    )
+    serve_model(Console(stderr=True), model, settings, cache_dir=cache_dir)
+
+
+@app.command()
+def fill(
+    schema: Annotated[str, typer.Argument(help="`module:attribute`, or a JSON Schema file.")],
+    text: Annotated[list[str], typer.Option(help="A text file, or - for stdin; may be given several times.")],
+    model: Annotated[str, typer.Option(help="A catalogue name, model folder, hub id, URL or `module:attribute`.")] = (
+        "smollm2-135m"
+    ),
+    instructions: Annotated[str, typer.Option(help="What the model is told beside the schema's description.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, for other programs.")] = False,
+    cache_dir: Annotated[Path | None, typer.Option(help="Keep what was read here, over restarts.")] = None,
+) -> None:
+    """Fill a form from texts and show how each value was decided.
+
+    Exit status 3 says that a text could not be filled; the others are done all the same.
+    """
+    from agentform.cli.fill import fill_texts
+    from agentform.cli.plan import load_target
+
+    target = load_target(schema)
+    num_failed = fill_texts(
+        Console(), target, text, model=model, instructions=instructions, as_json=as_json, cache_dir=cache_dir
+    )
+    if num_failed:
+        raise typer.Exit(3)
+
+
+@app.command()
+def chat(
+    model: Annotated[str, typer.Option(help="A catalogue name, model folder, hub id, URL or `module:attribute`.")] = (
+        "smollm2-135m"
+    ),
+    tools: Annotated[
+        list[str] | None,
+        typer.Option(help="`module:attribute`, or an MCP description file whose tools you play; several times."),
+    ] = None,
+    instructions: Annotated[str, typer.Option(help="The system message.")] = "",
+    conversation: Annotated[
+        str | None, typer.Option(help="Name of a conversation that is kept, and goes on where it ended.")
+    ] = None,
+    cache_dir: Annotated[Path | None, typer.Option(help="Keep what was read here, over restarts.")] = None,
+) -> None:
+    """Talk to an agent, and see how it comes to each of its calls."""
+    from agentform.cli.chat.run import run_chat
+
+    run_chat(
+        Console(),
+        model=model,
+        tools=tools or (),
+        instructions=instructions,
+        conversation=conversation,
+        cache_dir=cache_dir,
+    )

@@ -1,0 +1,146 @@
+"""`agentform cache stats --watch | plot`: a running cache's hit rate, live in the terminal or drawn on a page."""
+
+from __future__ import annotations
+
+import os
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from agentform.cli.cache_view import folder_view, show_statistics
+from agentform.errors import InvalidInput
+from agentform.runtime.cache.statistics import CacheStatistics
+from agentform.telemetry.cache_scrape import read_cache_metrics
+from agentform.telemetry.history import HitRateHistory
+from agentform.telemetry.page import hit_rate_page
+
+__all__ = ["fetch_statistics", "is_url", "plot", "statistics_view", "stats"]
+
+_TIMEOUT_S = 5.0
+_KEY_VARIABLE = "AGENTFORM_API_KEY"
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_SHOWN_SAMPLES = 60
+
+
+def is_url(source: str) -> bool:
+    """Whether a source is a server rather than a folder or file."""
+    return source.startswith(("http://", "https://"))
+
+
+def fetch_statistics(url: str) -> CacheStatistics:
+    """What a server exports now; a URL without a path is asked for /metrics.
+
+    The key in the variable AGENTFORM_API_KEY, if there is one, is sent as a bearer token.
+
+    Raises:
+        InvalidInput: nothing answers there, or what answers exports no cache.
+    """
+    place = url if urlsplit(url).path.strip("/") else url.rstrip("/") + "/metrics"
+    key = os.environ.get(_KEY_VARIABLE)
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    try:
+        with urllib.request.urlopen(urllib.request.Request(place, headers=headers), timeout=_TIMEOUT_S) as answer:
+            text = answer.read().decode("utf-8", errors="replace")
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"cannot read {place}: {error}") from error
+    try:
+        return read_cache_metrics(text)
+    except InvalidInput as error:
+        raise InvalidInput(f"{place}: {error}") from error
+
+
+def stats(source: str, console: Console, *, watch: bool, every_s: float) -> None:
+    """Show a cache folder's or a server's state, once or until interrupted.
+
+    Raises:
+        InvalidInput: there is no such folder or server.
+    """
+    view = _view(source)
+    shown = view()
+    if not watch:
+        if is_url(source):
+            show_statistics(fetch_statistics(source), console)
+        else:
+            console.print(shown)
+        return
+    with Live(shown, console=console, auto_refresh=False) as live:
+        try:
+            while True:
+                live.refresh()
+                time.sleep(every_s)
+                live.update(view())
+        except KeyboardInterrupt:
+            return
+
+
+def _view(source: str) -> Callable[[], RenderableType]:
+    if not is_url(source):
+        return lambda: folder_view(Path(source))
+    history = HitRateHistory()
+
+    def look() -> RenderableType:
+        try:
+            now = fetch_statistics(source)
+        except InvalidInput as error:
+            if not history.samples:
+                raise
+            return Text(f"{error}; trying again", style="red")
+        history.add(now)
+        return statistics_view(now, history, title=source)
+
+    return look
+
+
+def statistics_view(now: CacheStatistics, history: HitRateHistory, *, title: str) -> Group:
+    """The counters, the hit rate of the last sample and of all, and a line of blocks over time."""
+    last = history.samples[-1].total
+    table = Table("", "since the last look", "since the engine started", title=title)
+    table.add_row("prompt tokens reused", _rate(last.hit_rate), _rate(now.hit_rate))
+    table.add_row("requests", f"{last.requests:,}", f"{now.requests:,}")
+    table.add_row("prompt tokens", f"{last.lookup_tokens:,}", f"{now.lookup_tokens:,}")
+    table.add_row("tokens computed", "", f"{now.computed_tokens:,}")
+    table.add_row("evicted tokens / snapshots", "", f"{now.evicted_tokens:,} / {now.evicted_snapshots:,}")
+    table.add_row("in memory", "", f"{now.resident_tokens:,} tokens, {now.resident_snapshots:,} snapshots")
+    for reason in sorted(now.misses, key=lambda reason: -now.misses[reason]):
+        table.add_row(f"missed: {reason}", f"{last.misses.get(reason, 0):,}", f"{now.misses[reason]:,}")
+    return Group(table, Text("reused over time  ") + Text(_line(history), style="green"))
+
+
+def _rate(rate: float | None) -> str:
+    return "no request" if rate is None else f"{rate:.1%}"
+
+
+def _line(history: HitRateHistory) -> str:
+    rates = [sample.total.hit_rate for sample in history.samples[-_SHOWN_SAMPLES:]]
+    return "".join(" " if rate is None else _BLOCKS[min(len(_BLOCKS) - 1, int(rate * len(_BLOCKS)))] for rate in rates)
+
+
+def plot(source: str, out: Path, *, seconds: float, every_s: float) -> int:
+    """Draw a history file, or a server watched for `seconds`, on an HTML page; returns the number of samples.
+
+    Raises:
+        InvalidInput: the source cannot be read or the page cannot be written.
+    """
+    history = _sampled(source, seconds, every_s) if is_url(source) else HitRateHistory.load(Path(source))
+    try:
+        out.write_text(hit_rate_page(history.samples, title=f"Cache hit rate: {source}"), encoding="utf-8")
+    except OSError as error:
+        raise InvalidInput(f"cannot write {out}: {error.strerror}") from error
+    return len(history.samples)
+
+
+def _sampled(url: str, seconds: float, every_s: float) -> HitRateHistory:
+    history = HitRateHistory(capacity=max(1, int(seconds / every_s) + 2))
+    until = time.monotonic() + seconds
+    history.add(fetch_statistics(url))
+    while time.monotonic() + every_s <= until:
+        time.sleep(every_s)
+        history.add(fetch_statistics(url))
+    return history

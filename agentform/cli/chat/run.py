@@ -1,0 +1,187 @@
+"""The chat itself: a line from the user, a run of the agent, until there are no more lines."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+from rich.console import Console
+from rich.text import Text
+
+from agentform._util.paths import cache_home
+from agentform.agent.agent import Agent
+from agentform.agent.conversation import Conversation
+from agentform.agent.sqlite_store import SQLiteStore
+from agentform.cli.cache_view import show_statistics
+from agentform.cli.chat.tools import load_tools
+from agentform.cli.chat.view import TurnView
+from agentform.cli.engine_spec import open_engine
+from agentform.decoding.limits import Limits
+from agentform.errors import AgentformError, InvalidInput
+from agentform.forms.label_prior import PriorStore
+from agentform.messages import JsonValue
+from agentform.runtime.engine import Engine
+from agentform.schema.json_text import dumps
+from agentform.tools.toolset import Toolbox
+
+__all__ = ["Chat", "run_chat"]
+
+_HELP = """\
+/help    this
+/tools   the tools, and what they take
+/cache   what the prefix cache did so far
+/reset   forget the conversation
+/quit    end; so does Ctrl-D. Ctrl-C ends a turn that is going on, not the program."""
+
+
+def run_chat(
+    console: Console,
+    *,
+    model: str,
+    tools: Sequence[str] = (),
+    instructions: str = "",
+    conversation: str | None = None,
+    cache_dir: Path | None = None,
+    limits: Limits | None = None,
+) -> None:
+    """Chat until the input ends.
+
+    Raises:
+        InvalidInput, ToolError, SchemaError: a tool or engine is not one.
+        StoreError: the conversations cannot be read.
+        EngineError: the model cannot be loaded.
+    """
+    chat = Chat(console, name=conversation)
+    toolbox = load_tools(tools, chat.ask)
+    with console.status(f"loading {model} …"):
+        engine = open_engine(model, **({} if cache_dir is None else {"cache_dir": cache_dir}))
+    try:
+        chat.start(engine, toolbox, instructions, limits or Limits())
+        chat.run()
+    finally:
+        anyio.run(engine.aclose)
+
+
+class Chat:
+    """One user, one agent, one conversation. With a name it is kept, and goes on where it ended."""
+
+    def __init__(self, console: Console, *, name: str | None) -> None:
+        self._console = console
+        self._store = None if name is None else _store()
+        self._name = name
+        self._view: TurnView | None = None
+        self._scope: anyio.CancelScope | None = None
+
+    def start(self, engine: Engine, toolbox: Toolbox, instructions: str, limits: Limits) -> None:
+        """Make the agent, and take up the conversation. Raises StoreError."""
+        self._engine = engine
+        self._toolbox = toolbox
+        self._agent = Agent(
+            engine,
+            tools=toolbox.values(),
+            instructions=instructions,
+            limits=limits,
+            priors=PriorStore(cache_home() / "priors"),
+            store=self._store,
+        )
+        self._conversation = self._resumed() or self._new()
+        num = len(self._conversation.messages)
+        said = f"{engine.info.name}, {len(toolbox)} tools; /help says what else there is"
+        self._console.print(Text(f"{said}; {num} messages so far" if num else said, style="dim"))
+
+    def run(self) -> None:
+        """Serve lines until there are none."""
+        while True:
+            try:
+                line = self._line("> ")
+                if line is None or line.strip() == "/quit":
+                    return
+                self._serve(line.strip())
+            except KeyboardInterrupt:
+                self._console.print(Text("cancelled; /quit or Ctrl-D ends the program", style="red"))
+
+    def _serve(self, line: str) -> None:
+        if line.startswith("/"):
+            self._command(line)
+        elif line:
+            self._answer(line)
+
+    async def ask(self, name: str, arguments: Mapping[str, JsonValue]) -> str:
+        """What a tool without an implementation returns: the user says it.
+
+        The event loop waits meanwhile, so that of calls in parallel one is asked at a time.
+        """
+        if self._view is not None:
+            self._view.settle()
+        self._console.print(Text(f"{name} {dumps(dict(arguments))}", style="yellow"), soft_wrap=True)
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            return self._line(f"{name} returns: ") or ""
+        except KeyboardInterrupt:
+            assert self._scope is not None  # tools run inside a turn
+            self._scope.cancel()
+            await anyio.lowlevel.checkpoint()
+            raise AssertionError("a cancelled scope lets nothing go on") from None
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def _resumed(self) -> Conversation | None:
+        return None if self._store is None or self._name is None else anyio.run(self._store.load, self._name)
+
+    def _new(self) -> Conversation:
+        return Conversation() if self._name is None else Conversation(id=self._name)
+
+    def _line(self, prompt: str) -> str | None:
+        """The next line; `None` at the end of the input. What is piped in is shown as if it were typed."""
+        try:
+            line = self._console.input(Text(prompt, style="bold"))
+        except EOFError:
+            return None
+        if not sys.stdin.isatty():
+            self._console.print(Text(line), soft_wrap=True)
+        return line
+
+    def _answer(self, prompt: str) -> None:
+        try:
+            anyio.run(self._run, prompt)
+        except AgentformError as error:
+            self._console.print(Text(f"{type(error).__name__}: {error}", style="red"), soft_wrap=True)
+
+    async def _run(self, prompt: str) -> None:
+        with anyio.CancelScope() as self._scope, TurnView(self._console) as self._view:
+            async with self._agent.stream(prompt, conversation=self._conversation) as run:
+                async for event in run:
+                    self._view.show(event)
+        if self._scope.cancelled_caught:
+            self._console.print(Text("cancelled", style="red"))
+
+    def _command(self, command: str) -> None:
+        match command:
+            case "/help":
+                self._console.print(_HELP)
+            case "/tools":
+                for tool in self._toolbox.values():
+                    parameters = tool.target.form.schema
+                    self._console.print(Text(f"{tool.name}: {tool.description}\n  {dumps(parameters)}"), soft_wrap=True)
+            case "/cache":
+                show_statistics(self._engine.statistics(), self._console)
+            case "/reset":
+                if self._store is not None and self._name is not None:
+                    anyio.run(self._store.delete, self._name)
+                self._conversation = self._new()
+                self._console.print("forgotten")
+            case _:
+                self._console.print(Text(f"there is no command {command.split()[0]}; /help lists them", style="red"))
+
+
+def _store() -> SQLiteStore:
+    """Where named conversations are kept. Raises InvalidInput if there can be no such folder."""
+    try:
+        cache_home().mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"conversations cannot be kept in {cache_home()}: {error}") from error
+    return SQLiteStore(cache_home() / "conversations.sqlite")

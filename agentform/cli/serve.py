@@ -1,0 +1,67 @@
+"""`agentform serve`: loads a model, says where it listens, and serves it until it is told to stop."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from pathlib import Path
+
+import anyio
+from rich.console import Console
+from rich.logging import RichHandler
+from rich.text import Text
+
+from agentform._util.paths import cache_home
+from agentform.cli.engine_spec import open_engine
+from agentform.errors import InvalidInput, MissingDependency
+from agentform.forms.label_prior import PriorStore
+from agentform.serve.settings import ServerSettings
+
+__all__ = ["serve_model"]
+
+
+def serve_model(console: Console, model: str, settings: ServerSettings, *, cache_dir: Path | None) -> None:
+    """Serve until SIGINT or SIGTERM.
+
+    Raises:
+        MissingDependency: the extra "serve" is not installed.
+        InvalidInput: the address cannot be listened on.
+        EngineError: the model cannot be loaded.
+    """
+    try:
+        from agentform.serve.app import Service
+        from agentform.serve.run import Server
+    except ImportError as error:
+        raise MissingDependency("agentform serve needs the extra: pip install 'agentform[serve]'") from error
+    logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[RichHandler(console=console)])
+    listener = _listen(settings)
+    started = time.perf_counter()
+    with console.status(f"loading {model} …"):
+        engine = open_engine(model, **({} if cache_dir is None else {"cache_dir": cache_dir}))
+    service = Service(engine=engine, settings=settings, priors=PriorStore(cache_home() / "priors"))
+    host, port = listener.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    seconds = time.perf_counter() - started
+    console.print(
+        Text(f"{service.model} loaded in {seconds:.1f} s, served at http://{shown}:{port}/v1"), soft_wrap=True
+    )
+
+    async def run() -> None:
+        try:
+            await Server(service).serve(sockets=[listener])
+        finally:
+            with anyio.CancelScope(shield=True):
+                await engine.aclose()
+
+    anyio.run(run)
+
+
+def _listen(settings: ServerSettings) -> socket.socket:
+    """The socket, before the model is loaded: an address in use is said at once."""
+    host = settings.host.strip("[]")
+    try:
+        family = socket.getaddrinfo(host, settings.port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, settings.port), family=family, backlog=128)
+    except OSError as error:
+        raise InvalidInput(f"cannot listen on {settings.host} port {settings.port}: {error}") from error

@@ -1,0 +1,118 @@
+"""`agentform tune` and `agentform plan --probe`: reading examples, showing progress and what was found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from agentform.errors import InvalidInput
+from agentform.forms.coupling import Coupling, probe
+from agentform.forms.prompt_style import LEAD_INS
+from agentform.forms.tuning import CALIBRATIONS, Example, Tuned, tune
+from agentform.runtime.load import load_engine
+from agentform.runtime.models.tuned_scoring import write_scoring
+from agentform.schema.target import Target
+
+__all__ = ["probe_target", "read_examples", "read_texts", "tune_model"]
+
+T = TypeVar("T")
+_COUPLED_BITS = 0.05
+
+
+def read_examples(file: Path) -> list[Example]:
+    """Labelled examples, one JSON object a line with text, field, options, gold and perhaps description.
+
+    Raises:
+        InvalidInput: the file cannot be read or a line is not such an object; it names the line.
+    """
+    return _lines(file, _example)
+
+
+def read_texts(file: Path) -> list[str]:
+    """Texts, one JSON object a line with `text`, or one JSON string a line.
+
+    Raises:
+        InvalidInput: as `read_examples` raises it.
+    """
+    return _lines(file, lambda item: item if isinstance(item, str) else item["text"])
+
+
+def _example(item: Any) -> Example:
+    return Example(
+        text=item["text"],
+        field=item["field"],
+        options=tuple(item["options"]),
+        gold=item["gold"],
+        description=item.get("description", ""),
+    )
+
+
+def _lines(file: Path, convert: Callable[[Any], T]) -> list[T]:
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"cannot read {file}: {error}") from error
+    found: list[T] = []
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                found.append(convert(json.loads(line)))
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise InvalidInput(f"{file}, line {number}: {type(error).__name__}: {error}") from error
+    return found
+
+
+def tune_model(console: Console, model: str, file: Path, *, keep: bool) -> Tuned:
+    """Tune a model on a file, show what was found and keep it for the model unless told not to."""
+    examples = read_examples(file)
+    engine = load_engine(model)
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task("scoring examples")
+        found = anyio.run(
+            lambda: tune(engine, examples, on_progress=lambda d, of: progress.update(task, completed=d, total=of))
+        )
+    console.print(_trials(found))
+    console.print(f"held out: {found.held_out:.3f}, with the defaults {found.held_out_default:.3f}")
+    if keep and found.held_out >= found.held_out_default:
+        console.print(f"kept for {model}: {write_scoring(engine.info.digest, asdict(found.scoring))}", soft_wrap=True)
+    elif keep:
+        console.print("not kept: on the held-out half the defaults do better")
+    return found
+
+
+def _trials(found: Tuned) -> Table:
+    best = found.scoring
+    title = f"best: {best.lead_in}, calibration {best.calibration}, temperature {best.temperature}"
+    table = Table("lead-in", *(f"{strength:g}" for strength in CALIBRATIONS), title=title)
+    for lead_in in LEAD_INS:
+        row = [t.accuracy for t in found.trials if t.scoring.lead_in == lead_in]
+        table.add_row(lead_in, *(f"{accuracy:.3f}" for accuracy in row))
+    return table
+
+
+def probe_target(console: Console, target: Target, model: str, file: Path) -> list[Coupling]:
+    """Measure which fields of a target depend on one another, and name the declarations that are missing."""
+    texts = read_texts(file)
+    engine = load_engine(model)
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task("probing pairs")
+        found = anyio.run(
+            lambda: probe(engine, target, texts, on_progress=lambda d, of: progress.update(task, completed=d, total=of))
+        )
+    table = Table("field", "depends on", "declared", "shift in bits", "best option changes")
+    for item in found:
+        declared = "yes" if item.declared else "no"
+        table.add_row(item.child, item.parent, declared, f"{item.shift:.3f}", f"{item.changed:.0%}")
+    console.print(table)
+    for item in found:
+        if item.shift >= _COUPLED_BITS and not item.declared:
+            console.print(f'add DependsOn("{item.parent}") to {item.child}', highlight=False)
+    return found

@@ -1,0 +1,41 @@
+"""Where a form's JSON begins, and what may stand on a line of its own before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from agentform.decoding.token_context import Context
+
+__all__ = ["Place", "after", "at"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """The end of the free text, and how the frame around the JSON is opened there."""
+
+    before: Context
+    opened: Callable[[Context, bool], Context]
+    """The context inside the frame, given one before it and whether text stands directly before the frame."""
+    spoken: bool = False
+    """Whether free text stands before the frame."""
+
+    def json(self, line: str = "") -> Context:
+        """Where the JSON begins, after a line of its own if one is given."""
+        if not line:
+            return self.opened(self.before, self.spoken)
+        return self.opened(self.text(line), True)
+
+    def text(self, text: str) -> Context:
+        """Outside the frame, after `text` on a line of its own."""
+        return self.before.with_text(("\n" if self.spoken else "") + text)
+
+
+def at(context: Context) -> Place:
+    """A place without a frame."""
+    return Place(before=context, opened=lambda inner, spoken: inner.with_text("\n") if spoken else inner)
+
+
+def after(context: Context, text: str) -> Place:
+    """A place without a frame after free text, on a line of its own."""
+    return replace(at(context), spoken=bool(text))

@@ -1,0 +1,153 @@
+"""Typed decisions: yes/no, one of several, and scores, asked of a text and answered with calibrated probabilities.
+
+The convention of decision endpoints as a thin layer over forms: each question is one closed leaf, all are scored in
+one batch, and no token is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from agentform.decoding.limits import Limits
+from agentform.decoding.session import Session
+from agentform.errors import InvalidInput
+from agentform.forms.fill import Prompts, as_messages
+from agentform.forms.label_prior import PriorStore
+from agentform.forms.questions import open_questions
+from agentform.forms.scoring import Answer, Scoring, choose, require_confidence
+from agentform.messages import JsonValue, Message, Usage
+from agentform.runtime.engine import Engine
+from agentform.schema.target import load
+
+__all__ = ["Decision", "Decisions", "OneOf", "Score", "YesNo", "decide"]
+
+
+@dataclass(frozen=True)
+class YesNo:
+    """A question that is answered with yes or no."""
+
+    question: str
+
+    def schema(self) -> dict[str, Any]:
+        """The leaf that asks it."""
+        return {"type": "boolean", "description": self.question}
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """A question that is answered with one of at least two options."""
+
+    question: str
+    options: Sequence[JsonValue]
+
+    def schema(self) -> dict[str, Any]:
+        """The leaf that asks it."""
+        return {"enum": list(self.options), "description": self.question}
+
+
+@dataclass(frozen=True)
+class Score:
+    """A question that is answered with a whole number between `least` and `most`, both included."""
+
+    question: str
+    least: int = 1
+    most: int = 5
+
+    def schema(self) -> dict[str, Any]:
+        """The leaf that asks it."""
+        return {"enum": list(range(self.least, self.most + 1)), "description": self.question}
+
+
+Asked: TypeAlias = YesNo | OneOf | Score
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """The answer to one question."""
+
+    value: JsonValue
+    probability: float
+    probabilities: tuple[tuple[JsonValue, float], ...]
+    """Every option with its calibrated probability, in the order asked; they sum to one."""
+    legal_mass: float
+
+    @property
+    def expected(self) -> float:
+        """The mean of the options by probability, for scores.
+
+        Raises:
+            InvalidInput: the options are not numbers.
+        """
+        numbers = [(option, p) for option, p in self.probabilities if isinstance(option, (int, float))]
+        if len(numbers) < len(self.probabilities):
+            raise InvalidInput("only a decision between numbers has an expected value")
+        return sum(option * p for option, p in numbers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decisions(Mapping[str, Decision]):
+    """The decisions by the names of their questions, and what they cost."""
+
+    decided: Mapping[str, Decision]
+    usage: Usage
+    prompt_usage: Usage = field(default_factory=Usage)
+    """Of the request that answered; `usage` also counts the measuring of priors that were not known."""
+
+    def __getitem__(self, name: str) -> Decision:
+        return self.decided[name]
+
+    def __iter__(self) -> Any:
+        return iter(self.decided)
+
+    def __len__(self) -> int:
+        return len(self.decided)
+
+
+async def decide(
+    engine: Engine,
+    state: str | Sequence[Message],
+    questions: Mapping[str, Asked],
+    *,
+    instructions: str = "",
+    limits: Limits | None = None,
+    scoring: Scoring | None = None,
+    priors: PriorStore | None = None,
+) -> Decisions:
+    """Answer every question about `state`, a text or a conversation, in one batch.
+
+    Raises:
+        InvalidInput: no question is asked.
+        UnsupportedSchema: a question has fewer than two options.
+        Abstained: a decision stayed below the limits on legal mass or probability.
+        EngineError: the engine cannot serve the request.
+    """
+    if not questions:
+        raise InvalidInput("decide needs at least one question; got none")
+    properties = {name: question.schema() for name, question in questions.items()}
+    target = load({"type": "object", "properties": properties, "required": list(properties)}, name="decisions")
+    prompts = Prompts(engine, target, instructions)
+    session = Session(engine, limits=limits or Limits())
+    answers = await choose(
+        session,
+        prompts.place(as_messages(state)),
+        open_questions(target.form.root, {}),
+        scoring=scoring or Scoring.of(engine),
+        priors=prompts.priors(priors or PriorStore()),
+    )
+    require_confidence(answers, session.limits)
+    return Decisions(
+        decided={str(a.question.path[0]): _decision(a) for a in answers},
+        usage=session.usage,
+        prompt_usage=session.prompt_usage or Usage(),
+    )
+
+
+def _decision(answer: Answer) -> Decision:
+    return Decision(
+        value=answer.value,
+        probability=answer.probabilities[answer.index],
+        probabilities=tuple(zip(answer.question.answers, answer.probabilities, strict=True)),
+        legal_mass=answer.legal_mass,
+    )

@@ -1,0 +1,193 @@
+"""`fill`: the last message of a conversation answered by a filled form instead of text."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar, overload
+
+from agentform._util.sync import run_blocking
+from agentform.decoding.insertion_point import Place, at
+from agentform.decoding.limits import Limits
+from agentform.decoding.session import Session
+from agentform.decoding.token_context import Context
+from agentform.decoding.tool_format import argument_lines, learn_frame
+from agentform.errors import InvalidInput, Violation
+from agentform.forms.draft import Filling, evidence_of
+from agentform.forms.label_prior import CONTENT_FREE, PriorStore
+from agentform.forms.repair import fill_form, refusal
+from agentform.forms.scoring import Priors, Scoring
+from agentform.messages import Evidence, Message, Usage
+from agentform.runtime.engine import Engine
+from agentform.schema.target import Target, load
+
+__all__ = ["Filled", "Prompts", "as_messages", "fill", "fill_sync"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filled(Generic[T]):
+    """A filled form."""
+
+    value: T
+    """What the schema's own validator made of it: a model instance, or plain JSON for a raw schema."""
+    json_text: str
+    evidence: tuple[Evidence, ...]
+    usage: Usage
+    prompt_usage: Usage = field(default_factory=Usage)
+    """Of the request that read the prompt first: how long it is, and how much of it was cached."""
+
+    def __getitem__(self, pointer: str) -> Evidence:
+        """The evidence for the leaf at a JSON Pointer; KeyError when there is none."""
+        for item in self.evidence:
+            if item.pointer == pointer:
+                return item
+        raise KeyError(pointer)
+
+
+@overload
+async def fill(
+    engine: Engine,
+    messages: str | Sequence[Message],
+    form: type[T],
+    *,
+    instructions: str = ...,
+    list_fields: bool = ...,
+    limits: Limits | None = ...,
+    scoring: Scoring | None = ...,
+    priors: PriorStore | None = ...,
+) -> Filled[T]: ...
+@overload
+async def fill(
+    engine: Engine,
+    messages: str | Sequence[Message],
+    form: Any,
+    *,
+    instructions: str = ...,
+    list_fields: bool = ...,
+    limits: Limits | None = ...,
+    scoring: Scoring | None = ...,
+    priors: PriorStore | None = ...,
+) -> Filled[Any]: ...
+async def fill(
+    engine: Engine,
+    messages: str | Sequence[Message],
+    form: Any,
+    *,
+    instructions: str = "",
+    list_fields: bool = False,
+    limits: Limits | None = None,
+    scoring: Scoring | None = None,
+    priors: PriorStore | None = None,
+) -> Filled[Any]:
+    """Fill `form` (a pydantic model, another type, or a JSON Schema) from a conversation.
+
+    `messages` is a text or messages that end with the user's. The system message holds `instructions` and the form's
+    own description; with `list_fields` also every field with its description and options, which large models use
+    and small ones are led astray by. `priors` keeps label priors between calls. A form that is filled often may be
+    loaded once, with `agentform.schema.target.load`, and its `Target` given here.
+
+    Raises:
+        UnsupportedSchema: the form cannot be compiled.
+        CallError: no acceptable filling was found; CallRejected, ArgumentsTruncated, Abstained among them.
+        EngineError: the engine cannot serve the request; DeadlineExceeded among them.
+    """
+    target = form if isinstance(form, Target) else load(form)
+    prompts = Prompts(engine, target, instructions, list_fields)
+    session = Session(engine, limits=limits or Limits())
+    conversation = as_messages(messages)
+    filling = Filling(
+        target=target,
+        place=prompts.place(conversation),
+        priors=prompts.priors(priors or PriorStore()),
+        scoring=scoring or Scoring.of(engine),
+        retry=_Retry(prompts, conversation).place,
+    )
+    draft = await fill_form(session, filling)
+    return Filled(
+        value=target.validator.build(draft.value),
+        json_text=draft.written.text,
+        evidence=evidence_of(target.form.root, draft),
+        usage=session.usage,
+        prompt_usage=session.prompt_usage or Usage(),
+    )
+
+
+@overload
+def fill_sync(
+    engine: Engine,
+    messages: str | Sequence[Message],
+    form: type[T],
+    *,
+    instructions: str = ...,
+    list_fields: bool = ...,
+    limits: Limits | None = ...,
+    scoring: Scoring | None = ...,
+    priors: PriorStore | None = ...,
+) -> Filled[T]: ...
+@overload
+def fill_sync(
+    engine: Engine,
+    messages: str | Sequence[Message],
+    form: Any,
+    *,
+    instructions: str = ...,
+    list_fields: bool = ...,
+    limits: Limits | None = ...,
+    scoring: Scoring | None = ...,
+    priors: PriorStore | None = ...,
+) -> Filled[Any]: ...
+def fill_sync(engine: Engine, messages: str | Sequence[Message], form: Any, **options: Any) -> Filled[Any]:
+    """`fill` for code without an event loop, and for notebooks whose loop is already running."""
+    return run_blocking(functools.partial(fill, engine, messages, form, **options))
+
+
+def as_messages(messages: str | Sequence[Message]) -> list[Message]:
+    """A text as one message of the user's, messages as they are.
+
+    Raises:
+        InvalidInput: there is no message.
+    """
+    listed = [Message(role="user", content=messages)] if isinstance(messages, str) else list(messages)
+    if not listed:
+        raise InvalidInput("at least one message is needed; got none")
+    return listed
+
+
+class Prompts:
+    """Prompts that end where the form's JSON begins."""
+
+    def __init__(self, engine: Engine, target: Target, instructions: str, list_fields: bool = False) -> None:
+        self._engine = engine
+        self._frame = learn_frame(engine.tokenizer)
+        listing = argument_lines(target.form) if list_fields else ""
+        self._system = "\n".join(part for part in (instructions, target.description, listing) if part)
+
+    def place(self, messages: Sequence[Message]) -> Place:
+        """Where the JSON begins after these messages."""
+        framed = self._frame.messages(messages, instructions=self._system)
+        return at(Context(ids=self._engine.tokenizer.render(framed)))
+
+    def priors(self, store: PriorStore) -> Priors:
+        """The label priors of the form's questions."""
+        places = [self.place([Message(role="user", content=text)]) for text in CONTENT_FREE]
+        return Priors(store, places, self._engine.info.digest)
+
+
+class _Retry:
+    """Where a refused form is filled again: after a turn that shows it and says what was wrong."""
+
+    def __init__(self, prompts: Prompts, messages: Sequence[Message]) -> None:
+        self._prompts = prompts
+        self._messages = messages
+
+    async def place(self, refused: str, violations: Sequence[Violation]) -> Place:
+        return self._prompts.place(
+            [
+                *self._messages,
+                Message(role="assistant", content=refused),
+                Message(role="user", content=refusal(violations)),
+            ]
+        )

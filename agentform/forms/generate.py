@@ -1,0 +1,184 @@
+"""Writes a form's JSON in declared order: decided values are forced, only free leaves are generated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+
+from agentform.decoding.session import Session
+from agentform.decoding.token_context import Context
+from agentform.errors import ArgumentMalformed, ArgumentsTruncated, GrammarError, InvalidInput
+from agentform.forms.json_pieces import Piece
+from agentform.forms.progress import Watch
+from agentform.forms.repetition import find_loop
+from agentform.grammar.spec import GrammarSpec
+from agentform.messages import JsonValue
+from agentform.runtime.engine import Tokenizer
+from agentform.schema.form import Free, Path, pointer
+from agentform.schema.json_text import dumps, loads
+from agentform.schema.tighten import narrowed
+
+__all__ = ["Generated", "Written", "generate_leaf", "write"]
+
+# What a value may begin with: the prompt ends where all of these still leave the same tokens behind.
+_PROBES = (
+    '"a',
+    '"Z',
+    '" ',
+    '"\\',
+    '""',
+    '"1',
+    "1",
+    "-1",
+    "0.",
+    "{",
+    '{"',
+    "{}",
+    "[",
+    '["',
+    "[]",
+    "[1",
+    "true",
+    "null",
+)
+_FOLLOW_CHARACTERS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """A form's JSON text and the text of each free leaf in it."""
+
+    text: str
+    free: Mapping[Path, str]
+    cut_short: frozenset[Path] = frozenset()
+    """Free leaves that were generated again with less room, since they had repeated themselves."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generated:
+    """The JSON text of a free leaf, and whether it is a second try with less room."""
+
+    text: str
+    cut_short: bool = False
+
+
+async def write(
+    session: Session,
+    context: Context,
+    parts: Sequence[Piece],
+    *,
+    closing: str = "",
+    known: Mapping[Path, str] | None = None,
+    watch: Watch | None = None,
+) -> Written:
+    """Write the pieces after `context`; free leaves in `known` take that JSON text, the others are generated.
+
+    `closing` is the text that follows the form.
+
+    Raises:
+        ArgumentsTruncated: a free leaf was not complete within `Limits.argument_tokens`.
+    """
+    text = ""
+    free: dict[Path, str] = {}
+    cut_short: set[Path] = set()
+    for index, piece in enumerate(parts):
+        if isinstance(piece, str):
+            text += piece
+            continue
+        following = parts[index + 1] if index + 1 < len(parts) else ""
+        follow = (following if isinstance(following, str) else "") or closing
+        value = (known or {}).get(piece.path)
+        if value is None:
+            made = await generate_leaf(session, context.with_text(text), piece, follow=follow, watch=watch)
+            value = made.text
+            cut_short |= {piece.path} if made.cut_short else set()
+        free[piece.path] = value
+        text += value
+    return Written(text=text, free=free, cut_short=frozenset(cut_short))
+
+
+async def generate_leaf(
+    session: Session, context: Context, leaf: Free, *, follow: str, watch: Watch | None = None
+) -> Generated:
+    """The JSON text of a free leaf, generated at `context` under the leaf's own grammar; `follow` comes after it.
+
+    Where it ran into its token limit because a list, string or number in it repeated itself, it is generated again
+    with a bound on that, at most `Limits.repairs` times.
+
+    Raises:
+        ArgumentsTruncated: the leaf was not complete within `Limits.argument_tokens`, and no bound ended it.
+        ArgumentMalformed: what was written is no strict JSON, though the grammar let it pass.
+    """
+    cut: ArgumentsTruncated | None = None
+    for _ in range(session.limits.repairs + 1):
+        try:
+            text = await _generate(session, context, leaf, follow=follow[:_FOLLOW_CHARACTERS], watch=watch)
+        except ArgumentsTruncated as error:
+            cut, shorter = error, _shorter(leaf, error.written)
+            if shorter is None:
+                raise
+            leaf = shorter
+        except GrammarError as error:
+            if cut is None:
+                raise
+            raise cut from error  # the bound left nothing to write
+        else:
+            return Generated(text=text, cut_short=cut is not None)
+    assert cut is not None
+    raise cut
+
+
+def _shorter(leaf: Free, written: str) -> Free | None:
+    """The leaf with a bound where `written` loops, if it does and the schema leaves room for a bound."""
+    loop = find_loop(written)
+    schema = None if loop is None else narrowed(leaf.schema, loop.steps, loop.kind, loop.bound)
+    return None if schema is None else replace(leaf, schema=schema)
+
+
+async def _generate(session: Session, context: Context, leaf: Free, *, follow: str, watch: Watch | None) -> str:
+    prompt, lead = _heal(session.tokenizer, context)
+    grammar = GrammarSpec(kind="json_schema", text=_schema_text(leaf), lead=lead, follow=follow)
+    max_tokens = session.limits.argument_tokens
+    told = watch.leaf(pointer(leaf.path), lead=lead, follow=follow) if watch else None
+    text, finish = "", None
+    async with aclosing(session.generate(prompt, max_tokens=max_tokens, grammar=grammar)) as chunks:
+        async for chunk in chunks:
+            text += chunk.text
+            finish = chunk.finish or finish
+            if told:
+                await told.wrote(text)
+    if finish not in ("grammar", "eos"):
+        raise ArgumentsTruncated(pointer=pointer(leaf.path), written=text.removeprefix(lead), max_tokens=max_tokens)
+    if told:
+        await told.ended(text.removesuffix(follow))
+    return _value_text(leaf, text.removeprefix(lead).removesuffix(follow))
+
+
+def _schema_text(leaf: Free) -> str:
+    schema: JsonValue = leaf.schema if isinstance(leaf.schema, bool) else dict(leaf.schema)
+    return dumps(schema)
+
+
+def _value_text(leaf: Free, text: str) -> str:
+    try:
+        return dumps(loads(text))
+    except InvalidInput as error:
+        raise ArgumentMalformed(pointer=pointer(leaf.path), written=text, reason=str(error)) from error
+
+
+def _heal(tokenizer: Tokenizer, context: Context) -> tuple[tuple[int, ...], str]:
+    """Prompt ids that end on a token boundary whatever comes next, and the text between there and the end."""
+    lines = [tokenizer.encode(context.line(probe)) for probe in _PROBES]
+    shared = _shared_prefix(lines)
+    while shared and not context.tail.startswith(tokenizer.decode(shared)):
+        shared = shared[:-1]
+    return context.ids + shared, context.tail[len(tokenizer.decode(shared)) :]
+
+
+def _shared_prefix(lines: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    low, high = min(lines), max(lines)
+    for index, token in enumerate(low):
+        if index >= len(high) or high[index] != token:
+            return low[:index]
+    return low

@@ -1,0 +1,266 @@
+"""Answers questions by scoring their options: one batch per wave, no token written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from agentform._util.gather import at_once
+from agentform.decoding.insertion_point import Place
+from agentform.decoding.limits import Limits
+from agentform.decoding.session import Session
+from agentform.decoding.token_context import Context
+from agentform.errors import Abstained, InvalidInput
+from agentform.forms.label_prior import PriorStore, calibrated
+from agentform.forms.option_trie import build_trie, option_lines
+from agentform.forms.prompt_style import LeadIn, Posed, pose
+from agentform.forms.questions import Question
+from agentform.messages import Alternative, Evidence, How, JsonValue
+from agentform.runtime.engine import Engine, Tokenizer
+from agentform.schema.form import pointer
+
+__all__ = ["Answer", "Priors", "Scoring", "answer_from", "choose", "require_confidence"]
+
+_NUM_ALTERNATIVES = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scoring:
+    """How options are scored."""
+
+    beam: int = 4
+    """Hypotheses kept alive where leaves depend on one another."""
+    max_gap: float = 6.0
+    """Log probability that a joint solution may give up before the leaves are decided in sequence instead."""
+    lead_in: LeadIn = "key"
+    """How questions are put; see docs/measurements.md for what each is good for."""
+    rotations: int = 1
+    """Orders in which letters are put to the options, each begun at another option; the log scores are averaged.
+
+    A model that leans to a letter or a position then leans to every option alike. Other lead-ins list no options.
+    """
+    temperature: float = 1.0
+    """Divides the log scores before they become probabilities; above 1 they become less certain."""
+    running: float = 0.0
+    """Weight of the content-free prior, in requests, against the mean over the requests seen so far.
+
+    0 uses the content-free prior alone, so that an answer does not depend on what was asked before it.
+    """
+    calibration: float = 0.9
+    """Share of the label prior that is taken out of the log scores; 0 leaves them raw. See docs/measurements.md."""
+    calibration_with_nothing: float = 0.7
+    """The same, at most, for questions that may be answered with nothing: null or absence."""
+
+    @classmethod
+    def of(cls, engine: Engine) -> Scoring:
+        """The defaults, with what `agentform tune` found for the engine's model.
+
+        Raises:
+            InvalidInput: the tuned settings hold something else than settings.
+        """
+        try:
+            return cls(**engine.info.scoring)
+        except TypeError as error:
+            raise InvalidInput(f"the tuned scoring of {engine.info.name} does not fit: {error}") from error
+
+    def strength(self, question: Question) -> float:
+        """The share of the label prior to take out for a question."""
+        return self.calibration if question.nothing is None else min(self.calibration, self.calibration_with_nothing)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """One answered question. Probabilities are over the question's answers and sum to one."""
+
+    question: Question
+    index: int
+    probabilities: tuple[float, ...]
+    raw_probabilities: tuple[float, ...]
+    legal_mass: float
+
+    @property
+    def value(self) -> JsonValue:
+        """The answer taken."""
+        return self.question.answers[self.index]
+
+    def evidence(self, *, how: How | None = None, gap: float | None = None) -> Evidence:
+        """The answer as evidence for its place.
+
+        Without `how`: scored, or joint where a less probable option was taken for the sake of what depends on it.
+        """
+        ranked = sorted(range(len(self.probabilities)), key=lambda i: -self.probabilities[i])
+        others = [i for i in ranked if i != self.index][:_NUM_ALTERNATIVES]
+        lost = math.log(self.probabilities[ranked[0]] / max(self.probabilities[self.index], 1e-300))
+        return Evidence(
+            pointer=pointer(self.question.path),
+            value=self.value,
+            how=how or ("joint" if lost > 0 else "scored"),
+            probability=self.probabilities[self.index],
+            raw_probability=self.raw_probabilities[self.index],
+            legal_mass=self.legal_mass,
+            gap=gap if gap is not None else lost if lost > 0 else None,
+            alternatives=tuple(
+                Alternative(value=self.question.answers[i], probability=self.probabilities[i]) for i in others
+            ),
+        )
+
+
+class Priors:
+    """The label priors of the questions of one form, measured in content-free contexts when first needed."""
+
+    def __init__(self, store: PriorStore, places: Sequence[Place], *identity: object) -> None:
+        self._store = store
+        self._places = tuple(places)
+        # One digest for all questions: prompts are long, and every question's key would hash them again.
+        self._identity = store.key(*identity, [(list(p.before.ids), p.before.tail) for p in places])
+
+    async def of(self, session: Session, questions: Sequence[Question], scoring: Scoring) -> list[tuple[float, ...]]:
+        """Mean log score of every answer of every question over the content-free contexts."""
+        keys = [self._key(question, scoring) for question in questions]
+        known = [self._store.get(key, size=len(q.answers)) for key, q in zip(keys, questions, strict=True)]
+        missing = {keys[i]: questions[i].for_prior for i, prior in enumerate(known) if prior is None}
+        if missing:
+            measured = await self._measure(session, list(missing.values()), scoring)
+            for key, prior in zip(missing, measured, strict=True):
+                self._store.put(key, prior)
+            known = [self._store.get(key, size=len(q.answers)) for key, q in zip(keys, questions, strict=True)]
+        priors = [prior for prior in known if prior is not None]
+        return [self._store.mixed(key, p, scoring.running) for key, p in zip(keys, priors, strict=True)]
+
+    def observe(self, questions: Sequence[Question], scores: Sequence[Sequence[float]], scoring: Scoring) -> None:
+        """Add what real requests scored to the running mean."""
+        if scoring.running:
+            for question, log_scores in zip(questions, scores, strict=True):
+                self._store.observe(self._key(question, scoring), log_scores)
+
+    def _key(self, question: Question, scoring: Scoring) -> str:
+        q = question.for_prior
+        return self._store.key(
+            self._identity, scoring.lead_in, scoring.rotations, q.lead, q.texts, q.groups, q.description
+        )
+
+    async def _measure(
+        self, session: Session, questions: Sequence[Question], scoring: Scoring
+    ) -> list[tuple[float, ...]]:
+        ask = partial(_log_scores, session, questions=questions, scoring=scoring, aside=True)
+        runs = await at_once([partial(ask, place) for place in self._places])
+        return [
+            tuple(sum(column) / len(runs) for column in zip(*(run[i] for run in runs), strict=True))
+            for i in range(len(questions))
+        ]
+
+
+async def choose(
+    session: Session,
+    place: Place,
+    questions: Sequence[Question],
+    *,
+    scoring: Scoring,
+    priors: Priors | None,
+) -> list[Answer]:
+    """Answer all questions in one batch at `place`, in the order asked.
+
+    Raises what `Engine.score` raises, and TokenizationChanged.
+    """
+    scores = await _log_scores(session, place, questions, scoring)
+    leans = [(0.0,) * len(log_scores) for log_scores in scores]
+    if priors is not None and scoring.calibration != 0:
+        leans = await priors.of(session, questions, scoring)
+        priors.observe(questions, scores, scoring)
+    return [
+        answer_from(question, raw, lean, scoring) for question, raw, lean in zip(questions, scores, leans, strict=True)
+    ]
+
+
+def answer_from(question: Question, raw: Sequence[float], lean: Sequence[float], scoring: Scoring) -> Answer:
+    """The answer that raw log scores and a label prior give."""
+    scores = calibrated(raw, lean, scoring.strength(question), question.nothing)
+    probabilities = _normalised([score / scoring.temperature for score in scores])
+    return Answer(
+        question=question,
+        index=max(range(len(probabilities)), key=probabilities.__getitem__),
+        probabilities=probabilities,
+        raw_probabilities=_normalised(raw),
+        legal_mass=min(1.0, sum(map(math.exp, raw))),
+    )
+
+
+async def _log_scores(
+    session: Session, place: Place, questions: Sequence[Question], scoring: Scoring, *, aside: bool = False
+) -> list[tuple[float, ...]]:
+    """Log score of each answer of each question; one request for all."""
+    posed = [pose(question, place, scoring.lead_in, rotations=scoring.rotations) for question in questions]
+    every = [item for items in posed for item in items]
+    prompt_ids = _shared([item.context.ids for item in every])
+    lines = [_lines(session.tokenizer, item, len(prompt_ids)) for item in every]
+    opening = _opening(session.tokenizer, place.json(), every, lines) if questions[0].kind != "action" else ()
+    tries = [build_trie([line[len(opening) :] for line in own]) for own in lines]
+    branches = [branch for trie in tries for branch in trie.branches]
+    logprobs = iter(await session.score(prompt_ids + opening, branches, aside=aside))
+    scored = iter([trie.log_scores([next(logprobs) for _ in trie.branches]) for trie in tries])
+    return [_by_answer(items, [next(scored) for _ in items]) for items in posed]
+
+
+def _shared(prompts: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The common beginning; prompts differ where a lead-in stands before a frame with control tokens."""
+    low, high = min(prompts), max(prompts)
+    length = next((at for at, token in enumerate(low) if at >= len(high) or high[at] != token), len(low))
+    return low[:length]
+
+
+def _lines(tokenizer: Tokenizer, posed: Posed, num_shared: int) -> list[tuple[int, ...]]:
+    own = posed.context.ids[num_shared:]
+    return [own + line for line in option_lines(tokenizer, posed.context.line(posed.lead), posed.texts)]
+
+
+def _opening(
+    tokenizer: Tokenizer, begin: Context, posed: Sequence[Posed], lines: Sequence[Sequence[tuple[int, ...]]]
+) -> tuple[int, ...]:
+    """Tokens of the frame before the JSON with which every line begins.
+
+    Whatever comes next begins with them too: read as a part of the prompt they stay in the cache.
+    """
+    if not begin.tail or any(item.context != begin for item in posed):
+        return ()
+    return _shared([tokenizer.encode(begin.tail), *(line for own in lines for line in own)])
+
+
+def _by_answer(posed: Sequence[Posed], scored: Sequence[Sequence[float]]) -> tuple[float, ...]:
+    """The mean over the ways in which a question was put; texts that stand for one answer are summed."""
+    rows: list[list[float]] = []
+    for item, log_scores in zip(posed, scored, strict=True):
+        members: dict[int, list[float]] = {}
+        for group, score in zip(item.groups, log_scores, strict=True):
+            members.setdefault(group, []).append(score)
+        rows.append([_log_sum_exp(members[answer]) for answer in range(len(members))])
+    return tuple(sum(column) / len(rows) for column in zip(*rows, strict=True))
+
+
+def _log_sum_exp(values: Sequence[float]) -> float:
+    top = max(values)
+    return top + math.log(sum(math.exp(value - top) for value in values))
+
+
+def _normalised(log_scores: Sequence[float]) -> tuple[float, ...]:
+    total = _log_sum_exp(log_scores)
+    return tuple(math.exp(score - total) for score in log_scores)
+
+
+def require_confidence(answers: Sequence[Answer], limits: Limits) -> None:
+    """Check answers against the limits on legal mass and probability.
+
+    Raises:
+        Abstained: naming the first answer that stays below, with the evidence of all.
+    """
+    for answer in answers:
+        probability = answer.probabilities[answer.index]
+        for name, found, least in (
+            ("legal mass", answer.legal_mass, limits.min_legal_mass),
+            ("probability", probability, limits.min_probability),
+        ):
+            if least is not None and found < least:
+                where = pointer(answer.question.path) or "(whole)"
+                reason = f"'{where}': {name} {found:.3g} is below the limit of {least:.3g}"
+                raise Abstained(reason, [a.evidence() for a in answers])

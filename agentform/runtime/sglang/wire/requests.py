@@ -1,0 +1,122 @@
+"""Requests of the engine seam in SGLang's words: bodies for its `generate`, the same in process and over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from agentform.grammar.spec import GrammarSpec
+from agentform.runtime.engine import GenerateRequest, ScoreRequest
+
+__all__ = [
+    "MOST_BRANCHES",
+    "Body",
+    "Question",
+    "ScorePlan",
+    "generate_body",
+    "in_batches",
+    "most_new_tokens",
+    "plan_score",
+    "questions_of",
+    "score_body",
+    "warm_body",
+]
+
+Body: TypeAlias = dict[str, Any]
+"""Keyword arguments of SGLang's `GenerateReqInput`, and as JSON the body of `POST /generate`."""
+
+MOST_BRANCHES = 64
+"""Paths in one batch, unless a server allows fewer: what one message holds, and what one cancellation has to name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """The candidates that are asked for at the end of one path."""
+
+    path: tuple[int, ...]
+    candidates: tuple[int, ...]
+
+
+def most_new_tokens(
+    request: GenerateRequest, spec: GrammarSpec | None, encode: Callable[[str], Sequence[int]], context_tokens: int
+) -> int:
+    """What SGLang may sample: what surrounds a grammar's value is sampled too, and is not what `max_tokens` bounds."""
+    if not request.max_tokens:
+        return 0
+    around = 0 if spec is None else sum(len(encode(text)) for text in (spec.lead, spec.follow))
+    return min(request.max_tokens + around, context_tokens - len(request.prompt_ids))
+
+
+def generate_body(
+    request: GenerateRequest, *, eos_ids: Collection[int], grammar: Mapping[str, str], max_new_tokens: int
+) -> Body:
+    """A streamed completion. `grammar` is what `agentform.runtime.sglang.wire.grammars` made of the request's own.
+
+    Stop strings travel too, so that SGLang ends by itself; where the text ends is decided here, by `Completion`.
+    """
+    sampling = request.sampling
+    params: dict[str, Any] = {
+        "max_new_tokens": max_new_tokens,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "sampling_seed": sampling.seed,
+        "stop_token_ids": sorted(eos_ids),
+        **grammar,
+    }
+    if request.stop:
+        params["stop"] = [stop for stop in request.stop if stop]
+    return {"input_ids": list(request.prompt_ids), "sampling_params": params, "stream": True}
+
+
+def warm_body(prompt_ids: Sequence[int]) -> Body:
+    """Read the prompt into the cache: a batch shares only what is there before it starts."""
+    return {"input_ids": list(prompt_ids), "sampling_params": _read_only()}
+
+
+def score_body(prompt_ids: Sequence[int], questions: Sequence[Question]) -> Body:
+    """One batch of questions; each prompt goes on with its path, and the log p of its candidates comes back."""
+    return {
+        "input_ids": [[*prompt_ids, *question.path] for question in questions],
+        "sampling_params": _read_only(),
+        "return_logprob": True,
+        "token_ids_logprob": [list(question.candidates) for question in questions],
+    }
+
+
+def questions_of(request: ScoreRequest) -> tuple[Question, ...]:
+    """Every path once, in the order asked, with all candidates that any branch asks for there."""
+    wanted: dict[tuple[int, ...], dict[int, None]] = {}
+    for branch in request.branches:
+        wanted.setdefault(branch.path, {}).update(dict.fromkeys(branch.candidates))
+    return tuple(Question(path=path, candidates=tuple(ids)) for path, ids in wanted.items())
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScorePlan:
+    """How a score is asked: read the prompt first, if `warm`, then the batches one after the other."""
+
+    warm: bool
+    batches: tuple[Sequence[Question], ...]
+
+
+def plan_score(request: ScoreRequest, most: int = MOST_BRANCHES) -> ScorePlan:
+    """The prompt is read once: by the question at its own end where there is one, else before the batches.
+
+    A single question needs neither.
+    """
+    questions = questions_of(request)
+    at_end = [question for question in questions if not question.path]
+    others = [question for question in questions if question.path]
+    batches = [batch for batch in (at_end, *in_batches(others, most)) if batch]
+    return ScorePlan(warm=not at_end and len(others) != 1, batches=tuple(batches))
+
+
+def in_batches(questions: Sequence[Question], most: int = MOST_BRANCHES) -> list[Sequence[Question]]:
+    """Cut into batches of at most `most`."""
+    return [questions[start : start + most] for start in range(0, len(questions), most)]
+
+
+def _read_only() -> dict[str, Any]:
+    # At temperature 0 SGLang divides by nothing, so that log p is the full softmax's own.
+    return {"max_new_tokens": 0, "temperature": 0.0}

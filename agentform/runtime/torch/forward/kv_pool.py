@@ -1,0 +1,124 @@
+"""The tensors that hold the KV of every cached and running token, and the bytes of snapshots beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from agentform.runtime.cache.ranges import Runs, count
+from agentform.runtime.snapshots.plan import BARE_POSITION_BYTES
+
+__all__ = ["KVPool", "LayerShape", "bytes_per_position"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerShape:
+    """What one attention layer stores per token."""
+
+    num_kv_heads: int
+    key_dim: int
+    value_dim: int
+
+
+def bytes_per_position(layers: Mapping[int, LayerShape], dtype: torch.dtype) -> int:
+    """Bytes that one token's KV takes over all layers."""
+    stored = sum(s.num_kv_heads * (s.key_dim + s.value_dim) for s in layers.values()) * dtype.itemsize
+    return stored or BARE_POSITION_BYTES
+
+
+class KVPool:
+    """Per layer, keys `[kv_heads, positions, key_dim]` and values `[kv_heads, positions, value_dim]`.
+
+    Who owns which position is the prefix cache's business; a position is written before it is first read.
+    A snapshot is bytes that fill its runs one after the other, and in each run the rows of every head of every
+    tensor, keys before values: all of a position's bytes are used.
+    """
+
+    def __init__(
+        self, layers: Mapping[int, LayerShape], num_positions: int, *, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        """`layers` by their index in the model."""
+
+        def rows(heads: int, dim: int, dtype: torch.dtype = dtype) -> Tensor:
+            return torch.empty(heads, num_positions, dim, dtype=dtype, device=device)
+
+        self._keys = {layer: rows(s.num_kv_heads, s.key_dim) for layer, s in layers.items()}
+        self._values = {layer: rows(s.num_kv_heads, s.value_dim) for layer, s in layers.items()}
+        stored = [*self._keys.values(), *self._values.values()]
+        self._stored = stored or [rows(1, BARE_POSITION_BYTES, torch.uint8)]
+
+    def write(self, layer: int, key: Tensor, value: Tensor, slots: slice | Tensor) -> None:
+        """Store new tokens, `[kv_heads, tokens, dim]` each, at `slots` (one position per token)."""
+        if isinstance(slots, slice):
+            self._keys[layer][:, slots] = key
+            self._values[layer][:, slots] = value
+        else:
+            self._keys[layer].index_copy_(1, slots, key)
+            self._values[layer].index_copy_(1, slots, value)
+
+    def read(self, layer: int, runs: Runs, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Keys and values at `runs`, `[kv_heads, positions, dim]`: a view for one run of this dtype, else one copy."""
+        return _gathered(self._keys[layer], runs, dtype), _gathered(self._values[layer], runs, dtype)
+
+    def export(self, runs: Runs) -> Tensor:
+        """KV at `runs` in an order that does not depend on how they are cut, uint8 `[count(runs) * bytes]`."""
+        parts = [torch.cat([t[:, start:stop] for start, stop in runs], dim=1) for t in self._stored]
+        return torch.cat([part.reshape(-1).view(torch.uint8) for part in parts]).cpu()
+
+    def adopt(self, runs: Runs, data: Tensor, num: int, *, skip: int) -> None:
+        """Write tokens of what `export` gave for `num` tokens, those from `skip` on, to `runs` until they are full."""
+        done = 0
+        for tensor in self._stored:
+            heads, _, dim = tensor.shape
+            size = heads * num * dim * tensor.itemsize
+            rows = data[done : done + size].clone().view(tensor.dtype).view(heads, num, dim).to(tensor.device)
+            done += size
+            at = skip
+            for start, stop in runs:
+                tensor[:, start:stop] = rows[:, at : at + stop - start]
+                at += stop - start
+
+    def write_bytes(self, runs: Runs, offset: int, data: Tensor) -> None:
+        """Put `data`, uint8 `[n]`, at `[offset, offset + n)` of the bytes of `runs`."""
+        done = 0
+        for piece in self._pieces(runs, offset, len(data)):
+            piece.copy_(data[done : done + len(piece)])
+            done += len(piece)
+        assert done == len(data), "bytes beyond the end of the positions"
+
+    def read_bytes(self, runs: Runs, offset: int, num: int) -> Tensor:
+        """A copy of bytes `[offset, offset + num)` of `runs`, uint8 `[num]`."""
+        return torch.cat(list(self._pieces(runs, offset, num)))
+
+    def _pieces(self, runs: Runs, offset: int, num: int) -> Iterator[Tensor]:
+        """Views, uint8 `[m]` each, that together are bytes `[offset, offset + num)` of `runs`."""
+        for start, stop in runs:
+            for tensor in self._stored:
+                size = (stop - start) * tensor.shape[2] * tensor.itemsize
+                for head in range(tensor.shape[0]):
+                    if not num:
+                        return
+                    if offset < size:
+                        taken = min(num, size - offset)
+                        flat = tensor[head, start:stop].view(-1).view(torch.uint8)
+                        yield flat[offset : offset + taken]
+                        num -= taken
+                        offset += taken
+                    offset -= min(offset, size)
+
+
+def _gathered(stored: Tensor, runs: Runs, dtype: torch.dtype) -> Tensor:
+    if len(runs) == 1:
+        start, stop = runs[0]
+        return stored[:, start:stop].to(dtype)
+    if dtype == stored.dtype:
+        return torch.cat([stored[:, start:stop] for start, stop in runs], dim=1)
+    gathered = stored.new_empty(stored.shape[0], count(runs), stored.shape[2], dtype=dtype)
+    at = 0
+    for start, stop in runs:
+        gathered[:, at : at + stop - start] = stored[:, start:stop]
+        at += stop - start
+    return gathered

@@ -1,0 +1,92 @@
+"""Small decisions on settled schemas and finished nodes that the compiler makes on its way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from agentform.messages import JsonValue
+from agentform.schema.closed_values import identity, types_of
+from agentform.schema.form import Choice, Fixed, Leaf, Node, Path, Repeat, Subset, Union
+from agentform.schema.keywords import SchemaDict
+from agentform.schema.union_labels import json_types
+
+__all__ = ["always_written", "closed_leaf", "is_disjoint", "is_record", "only_constrains", "union_of"]
+
+_SHAPE = frozenset(["properties", "$ref", "type", "anyOf", "oneOf", "allOf", "enum", "const", "items"])
+
+
+def closed_leaf(values: Sequence[JsonValue], path: Path, description: str, why: str) -> Leaf | None:
+    """The leaf of a place whose legal values are all listed; None when there are none."""
+    if not values:
+        return None
+    if len(values) == 1:
+        why = why if why in ("null", "const") else "const"
+        return Fixed(path=path, value=values[0], description=description, why=why)
+    return Choice(path=path, options=tuple(values), description=description, why=why)
+
+
+def is_record(schema: SchemaDict) -> bool:
+    """Whether a schema for objects names the properties, rather than leaving them open."""
+    if types_of(schema) not in ([], ["object"]):
+        return False
+    if schema.get("properties"):
+        return True
+    if schema.get("patternProperties") or schema.get("required") or schema.get("minProperties"):
+        return False
+    extra = schema.get("additionalProperties")
+    if "properties" in schema:  # nothing named and nothing said of the rest: the usual way to write "no arguments"
+        return extra in (None, False)
+    return extra is False and types_of(schema) == ["object"]
+
+
+def union_of(schema: SchemaDict) -> str | None:
+    """The keyword of the schema that lists arms."""
+    return next((keyword for keyword in ("oneOf", "anyOf") if keyword in schema), None)
+
+
+def only_constrains(schema: SchemaDict, union: str) -> bool:
+    """Whether the arms only restrict a record that is described beside them."""
+    if not schema.get("properties"):
+        return False
+    arms: list[Any] = schema[union]
+    return all(isinstance(arm, bool) or _SHAPE.isdisjoint(arm) for arm in arms)
+
+
+def is_disjoint(node: Node | None, num_arms: int) -> bool:
+    """Whether no value can belong to two of the arms that became the node, as far as types and tags tell."""
+    if not isinstance(node, Union) or len(node.arms) < num_arms:
+        return False
+    if node.discriminator:
+        return True
+    kinds = [json_types(arm) for arm in node.arms]
+    return sum(len(kind) for kind in kinds) == len(frozenset().union(*kinds))
+
+
+def always_written(node: Node, default: Sequence[JsonValue]) -> bool:
+    """Whether an optional property need not be left out, since one of its values means the same.
+
+    `default` holds the property's default, or nothing where it has none.
+    """
+    absent = default[0] if default else None
+    match node:
+        case Fixed() | Choice():
+            return _admits(node, absent)
+        case Subset() | Repeat():
+            return absent == [] and node.min_items == 0
+        case Union():
+            return absent is None and _admits(node, None)
+        case _:
+            return False
+
+
+def _admits(node: Node, value: JsonValue) -> bool:
+    match node:
+        case Fixed():
+            return identity(node.value) == identity(value)
+        case Choice():
+            return identity(value) in {identity(option) for option in node.options}
+        case Union():
+            return any(_admits(arm, value) for arm in node.arms)
+        case _:
+            return False

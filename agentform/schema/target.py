@@ -1,0 +1,197 @@
+"""Sources of schemas: pydantic types and JSON Schema documents, loaded into targets that calls fill."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import Flag
+from typing import Any
+
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
+
+from agentform.errors import UnsupportedSchema
+from agentform.schema.compile import compile_schema
+from agentform.schema.draft import draft_of
+from agentform.schema.form import Form, Path, Relaxation, pointer
+from agentform.schema.json_text import plain, problems
+from agentform.schema.keywords import Schema, SchemaDict, map_subschemas
+from agentform.schema.regex import compiled
+from agentform.schema.validate import PydanticValidator, SchemaValidator, Validator
+
+__all__ = ["Target", "load", "load_adapter"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """What a call fills: a form to decide on, and the validator that has the last word."""
+
+    name: str
+    description: str
+    form: Form
+    validator: Validator
+
+
+def load(source: Any, *, name: str | None = None, lenient: bool = False) -> Target:
+    """The target for a pydantic model, any type that pydantic's `TypeAdapter` takes, or a JSON Schema.
+
+    With `lenient`, unknown keywords and patterns that Python cannot compile are listed in `Form.relaxed`
+    instead of refused. Raises `UnsupportedSchema`, whatever is wrong with the source.
+
+    Examples:
+        >>> target = load({"type": "object", "properties": {"on": {"type": "boolean"}}})
+        >>> [violation.pointer for violation in target.validator.check({"on": "yes"})]
+        ['/on']
+    """
+    try:
+        if isinstance(source, (Mapping, bool)):
+            return _load_schema(source, name, lenient)
+        return load_adapter(_adapter(source), name=name or _name_of(source), lenient=lenient)
+    except RecursionError:
+        raise UnsupportedSchema("it is nested too deeply") from None
+
+
+def load_adapter(
+    adapter: TypeAdapter[Any],
+    *,
+    name: str,
+    description: str | None = None,
+    lenient: bool = False,
+    titles: bool = True,
+) -> Target:
+    """The target for a pydantic type adapter; without `titles` its fields and root carry none.
+
+    Raises `UnsupportedSchema`.
+    """
+    schema = _pydantic_schema(adapter, titles)
+    usable, bad = _without_bad_patterns(schema, ())
+    said = description if description is not None else _text(_root(schema), "description")
+    form = compile_schema(usable, name=name, description=said, lenient=lenient)
+    form = replace(form, schema=schema, relaxed=form.relaxed + _dropped(bad, "left to pydantic"))
+    return Target(name=name, description=said, form=form, validator=PydanticValidator(adapter, usable))
+
+
+def _load_schema(source: Any, name: str | None, lenient: bool) -> Target:
+    for path, reason in problems(source):
+        raise UnsupportedSchema(reason, pointer=pointer(path))
+    schema: Schema = plain(source)
+    draft = draft_of(schema)
+    usable, bad = _without_bad_patterns(schema, ())
+    if bad and not lenient:
+        raise UnsupportedSchema("not a regular expression that Python compiles", pointer=pointer(bad[0]))
+    name = name or _text(schema, "title") or "value"
+    said = _text(schema, "description")
+    form = compile_schema(usable, name=name, description=said, draft=draft, lenient=lenient)
+    form = replace(form, schema=schema, relaxed=form.relaxed + _dropped(bad, "not checked"))
+    return Target(name=name, description=said, form=form, validator=SchemaValidator(usable, draft))
+
+
+def _adapter(source: Any) -> TypeAdapter[Any]:
+    try:
+        return TypeAdapter(source)
+    except Exception as error:  # pydantic raises many things for what is not a type
+        raise UnsupportedSchema(_reason(error)) from error
+
+
+def _pydantic_schema(adapter: TypeAdapter[Any], titles: bool) -> SchemaDict:
+    try:
+        for kind in _flags(adapter.core_schema, set()):
+            raise UnsupportedSchema(f"{kind.__name__} is a Flag, whose combinations JSON Schema cannot list")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            generator = _Generate if titles else _GenerateBare
+            schema: SchemaDict = adapter.json_schema(mode="validation", by_alias=True, schema_generator=generator)
+    except UnsupportedSchema:
+        raise
+    except Exception as error:  # no JSON Schema, a forward reference that is undefined, a user's own hook
+        raise UnsupportedSchema(_reason(error)) from error
+    if not titles:
+        schema.pop("title", None)
+    return schema
+
+
+class _Generate(GenerateJsonSchema):
+    """Pydantic's own generator, silent about defaults that are not JSON: they are only left out."""
+
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
+
+
+class _GenerateBare(_Generate):
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+def _flags(schema: Any, seen: set[int]) -> Iterator[type[Flag]]:
+    """The Flag classes anywhere in a pydantic core schema."""
+    if id(schema) in seen or not isinstance(schema, (dict, list, tuple)):
+        return
+    seen.add(id(schema))
+    if isinstance(schema, dict):
+        kind = schema.get("cls") if schema.get("type") == "enum" else None
+        if isinstance(kind, type) and issubclass(kind, Flag):
+            yield kind
+    for item in schema.values() if isinstance(schema, dict) else schema:
+        yield from _flags(item, seen)
+
+
+def _without_bad_patterns(schema: Any, path: Path) -> tuple[Any, list[Path]]:
+    """The schema without regular expressions that Python cannot compile, and where they stood.
+
+    Pydantic has its own engine for patterns and enforces them itself, so dropping them there loses nothing.
+    """
+    if not isinstance(schema, dict):
+        return schema, []
+    bad: list[Path] = []
+
+    def change(step: Path, item: Any) -> Any:
+        usable, below = _without_bad_patterns(item, path + step)
+        bad.extend(below)
+        return usable
+
+    made = map_subschemas(schema, change)
+    if isinstance(made.get("pattern"), str) and not _compiles(made["pattern"]):
+        del made["pattern"]
+        bad.append((*path, "pattern"))
+    by_name = made.get("patternProperties", {})
+    if wrong := [pattern for pattern in by_name if not _compiles(pattern)]:
+        made["patternProperties"] = {key: item for key, item in by_name.items() if key not in wrong}
+        made.pop("additionalProperties", None)  # it would now forbid what the dropped patterns allowed
+        bad.extend((*path, "patternProperties", pattern) for pattern in wrong)
+    return made, bad
+
+
+def _dropped(paths: Iterable[Path], what: str) -> tuple[Relaxation, ...]:
+    return tuple(
+        Relaxation(pointer=pointer(path), what=f"a regular expression that Python cannot compile: {what}")
+        for path in paths
+    )
+
+
+def _compiles(pattern: str) -> bool:
+    try:
+        compiled(pattern)
+    except (re.error, OverflowError, RecursionError):
+        return False
+    return True
+
+
+def _root(schema: SchemaDict) -> Schema:
+    """The schema of the type itself, which pydantic puts among the definitions where it is recursive."""
+    found = re.fullmatch(r"#/\$defs/(.+)", str(schema.get("$ref", "")))
+    return schema.get("$defs", {}).get(found[1], schema) if found else schema
+
+
+def _text(schema: Schema, keyword: str) -> str:
+    text = schema.get(keyword, "") if isinstance(schema, dict) else ""
+    return inspect.cleandoc(text) if isinstance(text, str) else ""
+
+
+def _name_of(source: Any) -> str:
+    return getattr(source, "__name__", None) or re.sub(r"\W+", "_", str(source)).strip("_")[:64]
+
+
+def _reason(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

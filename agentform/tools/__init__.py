@@ -1,0 +1,6 @@
+"""Tools: functions that a model may call, and boxes of them."""
+
+from agentform.tools.tool import Tool, tool
+from agentform.tools.toolset import Toolbox
+
+__all__ = ["Tool", "Toolbox", "tool"]

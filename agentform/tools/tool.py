@@ -1,0 +1,248 @@
+"""Tools: functions that a model may call, with arguments that are checked before they arrive."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from inspect import Parameter
+from types import UnionType
+from typing import Annotated, Any, Generic, Union, get_args, get_origin, overload
+
+import anyio.to_thread
+from typing_extensions import ParamSpec, TypeVar
+
+from agentform.errors import (
+    Attempt,
+    CallRejected,
+    InvalidToolName,
+    ToolError,
+    UnsupportedSchema,
+    UnsupportedSignature,
+    Violation,
+)
+from agentform.messages import JsonValue
+from agentform.schema.json_text import plain
+from agentform.schema.target import Target, load
+from agentform.schema.validate import Validator
+from agentform.tools.context import RunContext
+from agentform.tools.docstring import documentation
+from agentform.tools.policy import OnToolError, ToolPolicy
+from agentform.tools.signature import annotation_of, bind_arguments, load_signature, parameters_of, underlying
+
+__all__ = ["Tool", "tool"]
+
+P = ParamSpec("P", default=...)
+R = TypeVar("R", default=Any)
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tool(Generic[P, R]):
+    """A function with a name, a description and a target for its arguments; calling it calls the function.
+
+    Raises `InvalidToolName` unless the name is 1 to 64 of the characters a-z, A-Z, 0-9, `_`, `-` and `.`.
+    """
+
+    name: str
+    description: str
+    target: Target
+    fn: Callable[P, R]
+    policy: ToolPolicy = field(default_factory=ToolPolicy)
+    context_parameter: str | None = None
+    """The parameter that takes the `RunContext`, if there is one."""
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise InvalidToolName(f"{self.name!r} cannot name a tool: 1 to 64 letters, digits, '_', '-' and '.' can")
+
+    @classmethod
+    def from_schema(
+        cls,
+        schema: Any,
+        *,
+        name: str,
+        description: str = "",
+        call: Callable[[Mapping[str, JsonValue]], Any] | None = None,
+        lenient: bool = False,
+    ) -> Tool[..., Any]:
+        """A tool whose arguments are a pydantic model, another type that stands for an object, or a JSON Schema.
+
+        `call(arguments)`, plain or async, runs the tool with the JSON arguments as they are; without it, running the
+        tool raises `ToolError`. The description is by default the schema's own. `lenient` is as in `load`. Raises
+        `UnsupportedSchema` and `InvalidToolName`.
+        """
+        try:
+            target = load(schema, name=name, lenient=lenient)
+        except UnsupportedSchema as error:
+            raise UnsupportedSchema(f"tool {name!r}: {error.reason}", pointer=error.pointer) from error
+        if isinstance(target.form.schema, bool) or target.form.schema.get("type", "object") != "object":
+            raise UnsupportedSchema(f"tool {name!r}: its arguments are not an object")
+        description = description or target.description
+        target = replace(target, description=description, validator=_Unconverted(target.validator))
+        return Tool(name=name, description=description, target=target, fn=_Remote(name, call))
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.fn(*args, **kwargs)
+
+    async def run(self, arguments: Mapping[str, JsonValue], *, context: RunContext[Any] | None = None) -> Any:
+        """What the function returns for JSON arguments; it gets them converted to the types that it declares.
+
+        An attempt that is too slow or fails is handled as `policy` says; `context` goes to the function if it has a
+        parameter for it. An async function is cancelled where it waits. A plain function runs in a worker thread; on
+        cancellation the caller goes on and the thread is left to end by itself, its outcome dropped.
+
+        Raises `CallRejected` when the schema refuses the arguments, `ToolError` when the function needs a context and
+        gets none, `ToolTimeout`, and whatever the function raises, as it is.
+        """
+        parameters = inspect.signature(self.fn).parameters
+        if context is None and self.context_parameter and parameters[self.context_parameter].default is Parameter.empty:
+            raise ToolError(f"{self.name!r} needs a RunContext: run it by an agent, or give it one")
+        violations = self.target.validator.check(arguments)
+        if violations:
+            raise CallRejected(self.name, [Attempt(arguments=arguments, violations=violations)])
+
+        async def attempt(number: int) -> Any:
+            # Built anew for each attempt: a function may change what it is given.
+            given = dict(self.target.validator.build(arguments))
+            if self.context_parameter and context is not None:
+                given[self.context_parameter] = replace(context, attempt=number)
+            return await self._call(given)
+
+        return await self.policy.run(self.name, attempt)
+
+    async def _call(self, given: Mapping[str, Any]) -> Any:
+        args, kwargs = bind_arguments(inspect.signature(self.fn).parameters, given)
+        if inspect.iscoroutinefunction(underlying(self.fn)):
+            return await _awaited(self.fn(*args, **kwargs))  # pyright: ignore[reportCallIssue]
+        call: Callable[[], Any] = partial(self.fn, *args, **kwargs)
+        return await _awaited(await anyio.to_thread.run_sync(call, abandon_on_cancel=True))
+
+    def definition(self) -> dict[str, Any]:
+        """The tool as chat templates and OpenAI-style servers take it."""
+        function = {"name": self.name, "description": self.description, "parameters": self.target.form.schema}
+        return {"type": "function", "function": function}
+
+
+@overload
+def tool(fn: Callable[P, R], /) -> Tool[P, R]: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    strict_docs: bool = False,
+    timeout_s: float | None = None,
+    retries: int = 0,
+    backoff_s: float = 0.5,
+    retry_on: Sequence[type[Exception]] = (Exception,),
+    on_error: OnToolError | None = None,
+) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+def tool(
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    strict_docs: bool = False,
+    timeout_s: float | None = None,
+    retries: int = 0,
+    backoff_s: float = 0.5,
+    retry_on: Sequence[type[Exception]] = (Exception,),
+    on_error: OnToolError | None = None,
+) -> Any:
+    """Make a tool of a function, as `@tool` or `@tool(name=...)`.
+
+    Name and description come from the function unless given; the docstring may be in Google, NumPy or Sphinx
+    style. With `strict_docs`, every parameter must be described, and nothing else be described. A parameter that is
+    annotated with `RunContext` is given by the agent and is not in the schema.
+
+    An attempt of a call takes at most `timeout_s` seconds. One that fails with an error in `retry_on` is tried again
+    up to `retries` times, after `backoff_s` seconds and twice as long each further time. `on_error` says for this
+    tool what the agent's `on_tool_error` says for all.
+
+    Raises `UnsupportedSignature`, `InvalidToolName`, and `ValueError` for negative limits.
+    """
+    policy = ToolPolicy(
+        timeout_s=timeout_s, retries=retries, backoff_s=backoff_s, retry_on=tuple(retry_on), on_error=on_error
+    )
+    make = partial(_make, name=name, description=description, strict_docs=strict_docs, policy=policy)
+    return make if fn is None else make(fn)
+
+
+class _Remote:
+    """Calls a function with all arguments as one mapping, whatever their names are."""
+
+    def __init__(self, name: str, call: Callable[[Mapping[str, JsonValue]], Any] | None) -> None:
+        self._name = name
+        self._call = call
+
+    def __call__(self, /, **arguments: JsonValue) -> Any:
+        if self._call is None:
+            raise ToolError(f"{self._name!r} was made without a `call` and cannot be run")
+        return self._call(arguments)
+
+
+@dataclass(frozen=True)
+class _Unconverted:
+    """Checks as another validator does and builds nothing: what runs gets the JSON value itself."""
+
+    validator: Validator
+
+    def check(self, value: JsonValue) -> tuple[Violation, ...]:
+        return self.validator.check(value)
+
+    def build(self, value: JsonValue) -> Any:
+        self.validator.build(value)
+        return plain(value)
+
+
+def _make(
+    fn: Callable[..., Any], *, name: str | None, description: str | None, strict_docs: bool, policy: ToolPolicy
+) -> Tool[..., Any]:
+    name = _name_of(fn) if name is None else name
+    said, parameters = documentation(fn)
+    context = _context_parameter(name, fn)
+    given = {context} if context else set[str]()
+    if strict_docs:
+        described = {key for key, text in parameters.items() if text}
+        _compare_docs(name, set(parameters_of(fn)) - given, described - given)
+    said = said if description is None else description
+    target = load_signature(fn, name=name, description=said, descriptions=parameters, without=given)
+    return Tool(name=name, description=said, target=target, fn=fn, policy=policy, context_parameter=context)
+
+
+def _context_parameter(name: str, fn: Callable[..., Any]) -> str | None:
+    found = [key for key in parameters_of(fn) if _is_context(annotation_of(fn, key))]
+    if len(found) > 1:
+        raise UnsupportedSignature(f"{name}: {' and '.join(found)} are both a RunContext; one is enough")
+    return found[0] if found else None
+
+
+def _is_context(annotation: Any) -> bool:
+    """Whether it is a RunContext, plain or of something, described, or optional."""
+    if get_origin(annotation) is Annotated:
+        return _is_context(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        return any(map(_is_context, get_args(annotation)))
+    return RunContext in (annotation, get_origin(annotation))
+
+
+def _name_of(fn: Callable[..., Any]) -> str:
+    while isinstance(fn, partial):
+        fn = fn.func
+    return getattr(fn, "__name__", type(fn).__name__)
+
+
+def _compare_docs(name: str, parameters: set[str], described: set[str]) -> None:
+    if missing := sorted(parameters - described):
+        raise UnsupportedSignature(f"{name}: the docstring does not describe {', '.join(missing)}")
+    if surplus := sorted(described - parameters):
+        raise UnsupportedSignature(f"{name}: the docstring describes {', '.join(surplus)}, which it does not take")
+
+
+async def _awaited(result: Any) -> Any:
+    return await result if inspect.isawaitable(result) else result

@@ -1,0 +1,108 @@
+"""Tools by name, from functions, MCP servers and OpenAPI documents."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, cast
+
+from agentform.errors import DuplicateTool, UnknownTool
+from agentform.messages import JsonValue
+from agentform.tools.openapi import Operation, OperationRequest, operations
+from agentform.tools.tool import Tool, tool
+
+__all__ = ["Toolbox"]
+
+
+class Toolbox(Mapping[str, Tool[..., Any]]):
+    """Tools by name, in their order; plain functions among them are made into tools.
+
+    Raises `DuplicateTool` when two share a name; asking for a name that is not there raises `UnknownTool`.
+    """
+
+    def __init__(self, tools: Iterable[Callable[..., Any]] = ()) -> None:
+        self._tools: dict[str, Tool[..., Any]] = {}
+        for item in tools:
+            made = _as_tool(item)
+            if made.name in self._tools:
+                raise DuplicateTool(f"two tools are named {made.name!r}")
+            self._tools[made.name] = made
+
+    @classmethod
+    def from_mcp_schema(
+        cls,
+        tools: Iterable[Mapping[str, Any]],
+        *,
+        call: Callable[[str, Mapping[str, JsonValue]], Any] | None = None,
+        lenient: bool = False,
+    ) -> Toolbox:
+        """Tools from the descriptions that an MCP server lists: `name`, `description` and `inputSchema`.
+
+        `call(name, arguments)`, plain or async, runs a tool; without it, running one raises `ToolError`. Arguments
+        are validated against the raw schema. `lenient` is as in `load`. Raises `UnsupportedSchema`,
+        `InvalidToolName` and `DuplicateTool`.
+        """
+        return cls(
+            Tool.from_schema(
+                said.get("inputSchema", {"type": "object"}),
+                name=str(said.get("name", "")),
+                description=str(said.get("description") or said.get("title") or ""),
+                call=None if call is None else partial(call, str(said.get("name", ""))),
+                lenient=lenient,
+            )
+            for said in tools
+        )
+
+    @classmethod
+    def from_openapi(
+        cls,
+        document: Mapping[str, Any],
+        *,
+        call: Callable[[OperationRequest], Any] | None = None,
+        lenient: bool = False,
+    ) -> Toolbox:
+        """Tools from the operations of an OpenAPI 3.0 or 3.1 document; `operations` tells how they are named.
+
+        `call(request)`, plain or async, sends a request; without it, running a tool raises `ToolError`. `lenient`
+        is as in `load`, and leaves out operations whose body cannot be JSON. Raises `UnsupportedSchema` and
+        `DuplicateTool`.
+        """
+        return cls(
+            Tool.from_schema(
+                found.schema,
+                name=found.name,
+                description=found.description,
+                call=None if call is None else partial(_send, call, found),
+                lenient=lenient,
+            )
+            for found in operations(document, lenient=lenient)
+        )
+
+    def __getitem__(self, name: str) -> Tool[..., Any]:
+        if name in self._tools:
+            return self._tools[name]
+        near = difflib.get_close_matches(name, self._tools, n=3) or list(self._tools)[:10]
+        hint = f"; there is {', '.join(map(repr, near))}" if near else "; there are no tools"
+        raise UnknownTool(f"no tool is named {name!r}{hint}")
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def definitions(self) -> list[dict[str, Any]]:
+        """`Tool.definition` of each tool, in order."""
+        return [item.definition() for item in self._tools.values()]
+
+
+def _send(call: Callable[[OperationRequest], Any], operation: Operation, arguments: Mapping[str, JsonValue]) -> Any:
+    return call(operation.request(arguments))
+
+
+def _as_tool(item: Callable[..., Any]) -> Tool[..., Any]:
+    return cast("Tool[..., Any]", item) if isinstance(item, Tool) else tool(item)

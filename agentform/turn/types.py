@@ -1,0 +1,44 @@
+"""What a turn may come to, and what it came to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agentform.forms.draft import Draft
+from agentform.messages import Evidence, Message
+from agentform.runtime.engine import FinishReason
+from agentform.schema.target import Target
+
+__all__ = ["Aim", "Turn"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """What the model did in one turn."""
+
+    message: Message
+    """The assistant's message: free text, and the calls if any were made."""
+    token_ids: tuple[int, ...]
+    """The conversation up to and including this turn, as the engine saw it."""
+    finish: FinishReason
+    """How the free text ended; `length` means that it was cut off."""
+    decision: Evidence | None = None
+    filled: Draft | None = None
+    """The form that was the answer, if the turn was to answer with one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aim:
+    """What a turn may come to; by default the model calls any of the tools or answers in free text."""
+
+    may_call: bool = True
+    may_answer: bool = True
+    """Without it the model calls a tool, whatever it says before."""
+    tool: str | None = None
+    """The only tool that may be called; the model is told of the others all the same."""
+    barred: frozenset[str] = frozenset()
+    """Tools that may not be called now, though the model is told of them."""
+    form: Target | None = None
+    """An answer is this form, filled, instead of free text."""
+    stop: tuple[str, ...] = ()
+    """Texts that end the turn where they occur in free text."""

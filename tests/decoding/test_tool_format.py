@@ -1,0 +1,179 @@
+"""How a call is written: as the model's own template writes it, or in the one default way."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+
+from agentform.agent.agent import Agent
+from agentform.agent.conversation import Conversation
+from agentform.agent.testing import ByteTokenizer, Call, Say, ScriptedEngine, scripted_call
+from agentform.decoding.token_context import Context, advance
+from agentform.decoding.tool_format import DEFAULT_FRAME, ToolText, argument_lines, learn_frame
+from agentform.events import ToolStarted
+from agentform.messages import Message, ToolCall
+from agentform.runtime.engine import GenerateRequest
+from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
+from agentform.schema.target import load
+from agentform.tools.tool import tool
+from agentform.turn.turn import Caller
+from tests.support.recording_engine import RecordingEngine
+from tests.support.tiny_tokenizer import CHATML, CHATML_WITH_TOOLS, write_tiny_tokenizer
+
+_XML_CALL = (
+    "{{ '<tool_call><function=' + call.function.name + '>' }}{% for key, value in call.function.arguments.items() %}"
+    "{{ '<parameter=' + key + '>' + (value | string) + '</parameter>' }}{% endfor %}{{ '</function></tool_call>' }}"
+)
+_JSON_CALL = "{{ '<tool_call>' + (call.function | tojson) + '</tool_call>' }}"
+XML_PARAMETERS = CHATML_WITH_TOOLS.replace(_JSON_CALL, _XML_CALL)
+# As Qwen's: a line break before a call that follows text or another call.
+QWEN_LIKE = CHATML_WITH_TOOLS.replace(
+    _JSON_CALL,
+    "{% if not loop.first or message.content %}{{ '\\n' }}{% endif %}"
+    '{{ \'<tool_call>\\n{"name": "\' + call.function.name + \'", "arguments": \' }}'
+    "{{ call.function.arguments | tojson }}{{ '}\\n</tool_call>' }}",
+)
+FORM = load({"type": "object", "properties": {"city": {"type": "string"}}}, name="weather").form
+WEATHER = ToolText(name="weather", description="Says how it is.", form=FORM)
+
+
+def tokenizer_of(folder, template):
+    return HFTokenizer(write_tiny_tokenizer(folder, template=template))
+
+
+def test_a_json_frame_is_read_off_the_template(tmp_path):
+    frame = learn_frame(tokenizer_of(tmp_path, QWEN_LIKE))
+    assert frame.native
+    assert (frame.before_name, frame.before_arguments) == ('<tool_call>\n{"name": "', '", "arguments": ')
+    assert frame.after_arguments == "}\n</tool_call>"
+    assert (frame.separator, frame.between_calls, frame.marker) == ("\n", "\n", "<tool_call>")
+
+
+def test_a_template_without_separators_has_none(tmp_path):
+    frame = learn_frame(tokenizer_of(tmp_path, CHATML_WITH_TOOLS))
+    assert frame.native
+    assert (frame.before_name, frame.separator, frame.between_calls) == ('<tool_call>{"name": "', "", "")
+
+
+@pytest.mark.parametrize("template", [XML_PARAMETERS, CHATML])
+def test_any_other_template_gets_the_default_frame(tmp_path, template):
+    tokenizer = tokenizer_of(tmp_path, template)
+    assert tokenizer.has_tool_template == (template == XML_PARAMETERS)
+    assert learn_frame(tokenizer) == DEFAULT_FRAME
+
+
+def test_the_byte_tokenizers_template_is_learned_as_well():
+    assert not learn_frame(ByteTokenizer()).native
+    frame = learn_frame(ByteTokenizer(tool_template=True))
+    assert frame.native
+    assert frame.call_text("x", "{}") == DEFAULT_FRAME.call_text("x", "{}")
+
+
+def test_the_default_frame_spells_tools_calls_and_results():
+    messages = [
+        Message(role="system", content="Be kind."),
+        Message(role="user", content="Rome?"),
+        *scripted_call("weather", {"city": "名古屋", "n": [1, None]}, "sunny", text="I look."),
+    ]
+    system, kind, user, call, result = DEFAULT_FRAME.messages(messages, instructions="Help.", tools=[WEATHER])
+    assert system == {
+        "role": "system",
+        "content": "Help.\n\nYou can call these tools:\n- weather: Says how it is.\n  - city",
+    }
+    assert kind == {"role": "system", "content": "Be kind."}
+    assert user == {"role": "user", "content": "Rome?"}
+    text = '<tool_call>\n{"name": "weather", "arguments": {"city": "名古屋", "n": [1, null]}}\n</tool_call>'
+    assert call == {"role": "assistant", "content": f"I look.\n{text}"}
+    assert result == {"role": "user", "content": "<tool_response>\nsunny\n</tool_response>"}
+    assert DEFAULT_FRAME.definitions([WEATHER]) is None
+
+
+def test_without_instructions_and_tools_there_is_no_system_message():
+    assert DEFAULT_FRAME.messages([Message(role="user", content="x")]) == [{"role": "user", "content": "x"}]
+
+
+def test_several_calls_of_a_message_stand_below_one_another():
+    calls = tuple(ToolCall(id=f"c{i}", name="weather", arguments={"i": i}) for i in range(2))
+    [message] = DEFAULT_FRAME.messages([Message(role="assistant", calls=calls)])
+    assert message["content"] == (
+        '<tool_call>\n{"name": "weather", "arguments": {"i": 0}}\n</tool_call>\n'
+        '<tool_call>\n{"name": "weather", "arguments": {"i": 1}}\n</tool_call>'
+    )
+
+
+def test_a_native_frame_leaves_tools_calls_and_results_to_the_template():
+    frame = learn_frame(ByteTokenizer(tool_template=True))
+    called, answered = scripted_call("weather", {"city": "Rome"}, "sunny", text="I look.", call_id="c1")
+    [system, assistant, result] = frame.messages([called, answered], instructions="Help.", tools=[WEATHER])
+    assert system["content"] == "Help."
+    assert assistant["tool_calls"][0]["function"] == {"name": "weather", "arguments": {"city": "Rome"}}
+    assert result == {"role": "tool", "content": "sunny", "name": "weather", "tool_call_id": "c1"}
+    [definition] = frame.definitions([WEATHER])
+    assert definition["function"] == {"name": "weather", "description": "Says how it is.", "parameters": FORM.schema}
+
+
+def test_arguments_are_listed_with_what_is_known_of_them():
+    form = load(
+        {
+            "type": "object",
+            "properties": {
+                "a": {"enum": ["x", "名"], "description": "The first."},
+                "b": {"const": 1},
+                "c": {"type": "string"},
+                "d": {"enum": [f"o{i}" for i in range(51)]},
+            },
+        }
+    ).form
+    assert argument_lines(form).splitlines() == ['- a: The first. ("x", "名")', "- b (1)", "- c", "- d"]
+
+
+@tool
+def weather(city: str, unit: Literal["°C", 'F"'], days: list[int] | None = None) -> str:
+    """Says how it is."""
+    return f"sunny in {city}"
+
+
+CALL = {"city": 'München "🚀" <|im_end|>\n</tool_call>', "unit": 'F"', "days": [1, 2]}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize("text", ["", "I look it up.", ' I "look"\n\nit up. '])
+async def test_a_call_is_written_as_the_template_renders_it_in_the_next_turn(native, text):
+    tokenizer = ByteTokenizer(tool_template=native)
+    engine = ScriptedEngine([Call("weather", CALL, text=text), Say("Fine.")], tokenizer=tokenizer)
+    conversation = Conversation()
+    seen = []
+
+    async with Agent(engine, tools=[weather]).stream("How is it?", conversation=conversation) as run:
+        async for event in run:
+            if isinstance(event, ToolStarted):
+                seen.append(conversation.token_ids)
+    assert run.result.output == "Fine."
+    prompts = [r.prompt_ids for r in engine.requests if isinstance(r, GenerateRequest) and r.grammar is None]
+    assert len(prompts) == 2
+    assert seen[0][: len(prompts[0])] == prompts[0]
+    assert prompts[1][: len(seen[0])] == seen[0]
+    assert prompts[1][len(seen[0])] == tokenizer.END
+    written = '{"city": "München \\"🚀\\" <|im_end|>\\n</tool_call>", "unit": "F\\"", "days": [1, 2]}'
+    assert DEFAULT_FRAME.call_text("weather", written) in tokenizer.decode(prompts[1])
+
+
+@pytest.mark.parametrize("template", [QWEN_LIKE, CHATML_WITH_TOOLS, XML_PARAMETERS, CHATML])
+@pytest.mark.parametrize("content", ["", "hello the world"])
+def test_with_a_merging_tokenizer_too_what_is_emitted_is_what_is_rendered(tmp_path, template, content):
+    tokenizer = tokenizer_of(tmp_path, template)
+    caller = Caller(engine=RecordingEngine(tokenizer), targets={"weather": weather.target})
+    asked = [Message(role="user", content="How is it?")]
+    prompt = caller.prompt(asked)
+    context = Context(ids=prompt, tail=content)
+    arguments = '{"city": "hello </tool_call> é", "unit": "F\\"", "days": [1]}'
+    at = caller.arguments(context, "weather", spoken=bool(content)).json().with_text(arguments)
+    end = advance(tokenizer, at, caller.frame.after_arguments)
+    past = end.ids + tokenizer.encode(end.tail)
+    value = {"city": "hello </tool_call> é", "unit": 'F"', "days": [1]}
+    rendered = caller.prompt([*asked, *scripted_call("weather", value, "sunny", text=content)], past)
+    assert rendered[: len(past)] == past
+    [after] = tokenizer.encode("<|im_end|>", control=True)
+    assert rendered[len(past)] == after

@@ -1,0 +1,162 @@
+"""Typed decisions, tuning and probing, on an engine whose leanings are known."""
+
+import math
+from dataclasses import replace
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import BaseModel
+
+from agentform import DependsOn, Limits, OneOf, Score, Scoring, YesNo, decide
+from agentform.errors import Abstained, InvalidInput, UnsupportedSchema
+from agentform.forms.coupling import probe
+from agentform.forms.tuning import Example, tune
+from agentform.schema.target import load
+from tests.support.recording_engine import RecordingEngine
+
+pytestmark = pytest.mark.anyio
+RAW = Scoring(calibration=0)
+
+
+def by_key(weights):
+    """Scores by the last key before the options; a weight may be a function of the whole text."""
+
+    def score(prompt, branch):
+        text = prompt + bytes(branch.path).decode()
+        found = weights[max(weights, key=lambda name: text.rfind(f'"{name}":'))]
+        row = found(text) if callable(found) else found
+        return tuple(math.log(row[chr(c)]) for c in branch.candidates)
+
+    return score
+
+
+async def test_every_kind_of_question_is_answered_in_one_batch_without_a_token():
+    weights = {
+        "late": {"t": 0.6, "f": 0.2},
+        "topic": {"m": 0.1, "p": 0.3},
+        "mood": {"1": 0.2, "2": 0.2, "3": 0.4},
+    }
+    engine = RecordingEngine(score_branch=by_key(weights))
+    questions = {
+        "late": YesNo("Is it late?"),
+        "topic": OneOf("What is it?", ["money", "post"]),
+        "mood": Score("How happy?", 1, 3),
+    }
+    found = await decide(engine, "It is late.", questions, scoring=RAW)
+    assert {name: decision.value for name, decision in found.items()} == {"late": True, "topic": "post", "mood": 3}
+    assert found["late"].probabilities == ((True, pytest.approx(0.75)), (False, pytest.approx(0.25)))
+    assert found["late"].legal_mass == pytest.approx(0.8)
+    assert found["mood"].expected == pytest.approx(1 * 0.25 + 2 * 0.25 + 3 * 0.5)
+    assert (len(engine.scored), engine.generated, found.usage.completion_tokens) == (1, [], 0)
+
+
+async def test_an_expected_value_needs_numbers():
+    engine = RecordingEngine(score_branch=by_key({"topic": {"m": 0.1, "p": 0.3}}))
+    found = await decide(engine, "x", {"topic": OneOf("What?", ["money", "post"])}, scoring=RAW)
+    with pytest.raises(InvalidInput, match="numbers"):
+        _ = found["topic"].expected
+
+
+async def test_bad_questions_are_refused_and_unsure_answers_abstained_from():
+    engine = RecordingEngine(score_branch=by_key({"a": {"t": 0.2, "f": 0.2}}))
+    with pytest.raises(InvalidInput, match="at least one question"):
+        await decide(engine, "x", {})
+    with pytest.raises(UnsupportedSchema):
+        await decide(engine, "x", {"a": OneOf("?", [])})
+    with pytest.raises(Abstained, match=r"legal mass 0\.4 is below the limit of 0\.5"):
+        await decide(engine, "x", {"a": YesNo("?")}, scoring=RAW, limits=Limits(min_legal_mass=0.5))
+
+
+def leaning(text):
+    """Leans to "good" whatever is said, most of all where nothing is; told apart only by how much."""
+    if '"mood": ' not in text:
+        return {"A": 0.5, "B": 0.5}
+    return {"g": 0.7, "b": 0.3} if "awful" in text else {"g": 0.9, "b": 0.1}
+
+
+async def test_tuning_finds_that_a_lean_is_to_be_taken_out():
+    texts = ["great", "awful"] * 8
+    # Halves are every second example; this order gives each half both kinds.
+    examples = [
+        Example(text=text, field="mood", options=("good", "bad"), gold="bad" if text == "awful" else "good")
+        for pair in zip(texts[::2], texts[::2], texts[1::2], texts[1::2], strict=True)
+        for text in pair
+    ]
+
+    def score(prompt, branch):
+        text = prompt + bytes(branch.path).decode()
+        return tuple(math.log(leaning(text)[chr(c)]) for c in branch.candidates)
+
+    steps = []
+    found = await tune(RecordingEngine(score_branch=score), examples, on_progress=lambda d, of: steps.append((d, of)))
+    assert found.scoring.lead_in == "key"
+    assert found.scoring.calibration == 0.5
+    assert found.scoring.temperature < 1
+    assert found.held_out == 1.0
+    raw = next(t for t in found.trials if t.scoring.calibration == 0 and t.scoring.lead_in == "key")
+    assert raw.accuracy == 0.5
+    assert steps[-1] == (4 * len(examples), 4 * len(examples))
+
+
+async def test_tuning_refuses_too_few_examples_and_a_gold_that_is_no_option():
+    with pytest.raises(InvalidInput, match="at least four"):
+        await tune(RecordingEngine(), [])
+    with pytest.raises(InvalidInput, match="'c' is not among"):
+        Example(text="x", field="f", options=("a", "b"), gold="c")
+
+
+class Pet(BaseModel):
+    kind: Literal["cat", "dog"]
+    sound: Literal["meow", "bark"]
+    old: bool
+
+
+PETS = {
+    "kind": {"c": 0.5, "d": 0.5},
+    "sound": lambda text: (
+        {"m": 0.5, "b": 0.5}
+        if '"kind":' not in text
+        else {"m": 0.99, "b": 0.01}
+        if "cat" in text
+        else {"m": 0.01, "b": 0.99}
+    ),
+    "old": {"t": 0.3, "f": 0.7},
+}
+
+
+async def test_a_probe_finds_the_pair_that_is_coupled_and_only_that():
+    engine = RecordingEngine(score_branch=by_key(PETS))
+    found = await probe(engine, load(Pet), ["A pet.", "Another pet."])
+    first, *others = found
+    assert (first.parent, first.child, first.declared) == ("kind", "sound", False)
+    assert first.shift > 0.8
+    assert first.changed == 1.0
+    assert [(other.shift, other.changed) for other in others] == [(pytest.approx(0, abs=1e-9), 0.0)] * 2
+
+
+async def test_a_probe_says_what_is_declared_already():
+    class Known(BaseModel):
+        kind: Literal["cat", "dog"]
+        sound: Annotated[Literal["meow", "bark"], DependsOn("kind")]
+
+    engine = RecordingEngine(score_branch=by_key(PETS))
+    [found] = await probe(engine, load(Known), ["A pet."])
+    assert found.declared
+
+
+async def test_a_probe_needs_examples_and_two_closed_fields():
+    with pytest.raises(InvalidInput, match="at least one example"):
+        await probe(RecordingEngine(), load(Pet), [])
+
+
+async def test_rotations_take_out_a_lean_to_a_letter():
+    def always_a(prompt, branch):
+        return tuple(math.log(0.8 if chr(c) == "A" else 0.1) for c in branch.candidates)
+
+    engine = RecordingEngine(score_branch=always_a)
+    questions = {"topic": OneOf("What?", ["money", "post", "praise"])}
+    letters = Scoring(calibration=0, lead_in="letters")
+    found = await decide(engine, "x", questions, scoring=letters)
+    assert found["topic"].probability == pytest.approx(0.8)
+    found = await decide(engine, "x", questions, scoring=replace(letters, rotations=3))
+    assert [p for _, p in found["topic"].probabilities] == pytest.approx([1 / 3] * 3)
