@@ -6,13 +6,16 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
-from agentform.serve.parsing import Fields, Ignored, Unsupported, only, unsupported
+from agentform.serve.parsing import Fields, Ignored, Unsupported, at_most, only, unsupported
 
 __all__ = ["ChatFields", "MessageFields", "NamedChoice", "ResponseFormat", "SchemaFormat", "Text", "ToolFields"]
 
 _MOST_MESSAGES = 10_000
 _MOST_TOOLS = 512
 _MOST_STOPS = 16
+_MOST_PARTS = 2_048
+_MOST_PAST_CALLS = 512
+_MOST_METADATA = 64
 _LONGEST_TEXT = 512
 
 ShortText: TypeAlias = Annotated[str, Field(max_length=_LONGEST_TEXT)]
@@ -40,7 +43,10 @@ class RefusalPart(Fields):
         return self.refusal
 
 
-Text: TypeAlias = str | list[TextPart]
+Text: TypeAlias = str | Annotated[list[TextPart], at_most(_MOST_PARTS)]
+
+
+AnswerPart: TypeAlias = Annotated[TextPart | RefusalPart, Field(discriminator="type")]
 
 
 class SystemFields(Fields):
@@ -87,8 +93,8 @@ class AssistantFields(Fields):
     """What the model said and called. Fields that servers add to their answers may be sent back."""
 
     role: Literal["assistant"]
-    content: str | list[Annotated[TextPart | RefusalPart, Field(discriminator="type")]] | None = None
-    tool_calls: list[PastCall] | None = None
+    content: str | Annotated[list[AnswerPart], at_most(_MOST_PARTS)] | None = None
+    tool_calls: Annotated[list[PastCall], at_most(_MOST_PAST_CALLS)] | None = None
     refusal: str | None = None
     name: Ignored = None
     annotations: Ignored = None
@@ -182,8 +188,8 @@ class ChatFields(Fields):
     """A request for one turn."""
 
     model: str
-    messages: list[MessageFields] = Field(min_length=1, max_length=_MOST_MESSAGES)
-    tools: list[ToolFields] | None = Field(default=None, max_length=_MOST_TOOLS)
+    messages: Annotated[list[MessageFields], at_most(_MOST_MESSAGES, at_least=1)]
+    tools: Annotated[list[ToolFields], at_most(_MOST_TOOLS)] | None = None
     tool_choice: Literal["auto", "none", "required"] | NamedChoice | None = None
     parallel_tool_calls: bool | None = None
     response_format: ResponseFormat | None = None
@@ -192,20 +198,20 @@ class ChatFields(Fields):
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, gt=0, le=1)
     seed: int | None = Field(default=None, ge=-(2**63), lt=2**63)
-    stop: StopText | Annotated[list[StopText], Field(max_length=_MOST_STOPS)] | None = None
+    stop: StopText | Annotated[list[StopText], at_most(_MOST_STOPS)] | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
     n: Annotated[int | None, only(1)] = None
     user: ShortText | None = None
-    metadata: dict[ShortText, ShortText] | None = None
+    metadata: Annotated[dict[ShortText, ShortText], Field(max_length=_MOST_METADATA)] | None = None
     prompt_cache_key: ShortText | None = None
     frequency_penalty: Zero | None = None
     presence_penalty: Zero | None = None
     logprobs: Annotated[bool | None, only(False)] = None
     top_logprobs: Annotated[int | None, only(0)] = None
-    logit_bias: Annotated[dict[str, float] | None, only({})] = None
-    modalities: Annotated[list[str] | None, only(["text"])] = None
+    logit_bias: Annotated[Any, only({})] = None
+    modalities: Annotated[Any, only(["text"])] = None
     store: Annotated[bool | None, only(False)] = None
     service_tier: Ignored = None
     safety_identifier: Ignored = None

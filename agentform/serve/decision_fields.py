@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from agentform.serve.chat_fields import ShortText
-from agentform.serve.parsing import Fields, Ignored
+from agentform.serve.parsing import Fields, Ignored, at_most
 
 __all__ = [
     "CallFields",
@@ -22,6 +22,8 @@ __all__ = [
     "SpokenFields",
 ]
 
+_MOST_ITEMS = 10_000
+_MOST_PARTS = 2_048
 _MOST_QUESTIONS = 400
 _MOST_CHOICES = 255
 
@@ -42,7 +44,8 @@ class JsonPart(Fields):
     prompt_cache_breakpoint: Ignored = None
 
 
-Parts: TypeAlias = str | list[Annotated[TextPart | JsonPart, Field(discriminator="type")]]
+Part: TypeAlias = Annotated[TextPart | JsonPart, Field(discriminator="type")]
+Parts: TypeAlias = str | Annotated[list[Part], at_most(_MOST_PARTS)]
 
 
 class SpokenFields(Fields):
@@ -76,7 +79,21 @@ class OutputFields(Fields):
     status: Ignored = None
 
 
-InputFields: TypeAlias = SpokenFields | CallFields | OutputFields
+def _kind(item: Any) -> Any:
+    """A message need not say that it is one."""
+    return str(item.get("type", "message")) if isinstance(item, dict) else "message"
+
+
+InputFields: TypeAlias = Annotated[
+    Annotated[SpokenFields, Tag("message")]
+    | Annotated[CallFields, Tag("function_call")]
+    | Annotated[OutputFields, Tag("function_call_output")],
+    Discriminator(
+        _kind,
+        custom_error_type="unknown_item",
+        custom_error_message="type must be 'message', 'function_call' or 'function_call_output'",
+    ),
+]
 
 
 class PredicateFields(Fields):
@@ -99,7 +116,7 @@ class ChoiceFields(Fields):
 
     type: Literal["choice"]
     instructions: Parts
-    choices: list[OptionFields] = Field(min_length=2, max_length=_MOST_CHOICES)
+    choices: Annotated[list[OptionFields], at_most(_MOST_CHOICES, at_least=2)]
     name: ShortText | None = None
 
 
@@ -115,7 +132,7 @@ class ScoreFields(Fields):
 
     type: Literal["score"]
     instructions: Parts
-    levels: list[LevelFields] = Field(min_length=2, max_length=_MOST_CHOICES)
+    levels: Annotated[list[LevelFields], at_most(_MOST_CHOICES, at_least=2)]
     name: ShortText | None = None
 
 
@@ -126,8 +143,8 @@ class DecisionFields(Fields):
     """Questions about one input."""
 
     model: str
-    input: str | list[InputFields]
-    questions: list[QuestionFields] = Field(min_length=1, max_length=_MOST_QUESTIONS)
+    input: str | Annotated[list[InputFields], at_most(_MOST_ITEMS)]
+    questions: Annotated[list[QuestionFields], at_most(_MOST_QUESTIONS, at_least=1)]
     prompt_cache_key: Ignored = None
     prompt_cache_options: Ignored = None
     safety_identifier: Ignored = None

@@ -6,20 +6,32 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeVar, cast
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError, from_json
 
+from agentform.serve.body import check_amount, check_objects
 from agentform.serve.wire import Refused, bad_request
 
-__all__ = ["Fields", "Ignored", "Unsupported", "only", "parse", "unsupported"]
+__all__ = ["Fields", "Ignored", "Unsupported", "at_most", "only", "parse", "unsupported"]
 
 M = TypeVar("M", bound="Fields")
+
+_LONGEST_KEY = 100
+"""Characters of a client's own key that an answer repeats."""
 
 
 class Fields(BaseModel):
     """Fields of a JSON object; others are refused, and values are taken as they are, `"1"` for no number."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+
+
+def at_most(num: int, *, at_least: int = 0) -> Any:
+    """A bound on how many items a list has, of which the first that is wrong ends the reading: one error, not one each.
+
+    Every list of a request's fields has it.
+    """
+    return Field(min_length=at_least, max_length=num, fail_fast=True)
 
 
 def only(*allowed: Any) -> AfterValidator:
@@ -55,12 +67,14 @@ def parse(fields: type[M], body: bytes) -> M:
 
     Raises Refused for anything that is not as it should be; the message of the first fault that matters.
     """
+    check_amount(body)
     try:
         data: Any = from_json(body, allow_inf_nan=False)
     except ValueError as error:
         raise bad_request(f"the body is not JSON: {error}", param=None, code="invalid_json") from None
     if not isinstance(data, dict):
         raise bad_request("the body must be a JSON object", param=None, code="invalid_json")
+    check_objects(cast("Any", data))
     try:
         return fields.model_validate_json(body)
     except ValidationError as error:
@@ -118,5 +132,9 @@ def _has(data: Any, step: int | str) -> bool:
 def _param(place: Sequence[int | str]) -> str:
     text = ""
     for step in place:
-        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+        text += f"[{step}]" if isinstance(step, int) else f".{_short(step)}" if text else _short(step)
     return text
+
+
+def _short(key: str) -> str:
+    return key if len(key) <= _LONGEST_KEY else key[:_LONGEST_KEY] + "…"
