@@ -19,14 +19,18 @@ from agentform.runtime.engine import Engine
 from agentform.serve.admission import Admission
 from agentform.serve.chat import Chat
 from agentform.serve.decisions import DecisionEndpoint
-from agentform.serve.exchange import exchange_app
-from agentform.serve.guards import KeyGuard, LocalGuard, Recorder
+from agentform.serve.exchange import Handler, exchange_app
+from agentform.serve.guards import FramingGuard, KeyGuard, LocalGuard, Recorder
 from agentform.serve.metrics import ServerMetrics
+from agentform.serve.receive import BodyMemory
 from agentform.serve.settings import ServerSettings
 from agentform.serve.wire import Problem, model_not_found
 from agentform.turn.reasoning import Reasoning
 
 __all__ = ["Service"]
+
+_BODIES_AT_ONCE = 16
+"""Bodies of the largest size that may be arriving at the same time."""
 
 
 @dataclass(kw_only=True)
@@ -55,7 +59,7 @@ class Service:
         guard = Middleware(KeyGuard, keys=keys) if keys else Middleware(LocalGuard)
         return Starlette(
             routes=routes,
-            middleware=[Middleware(Recorder, metrics=self.metrics, paths=paths), guard],
+            middleware=[Middleware(Recorder, metrics=self.metrics, paths=paths), Middleware(FramingGuard), guard],
             exception_handlers={HTTPException: _not_here},
         )
 
@@ -64,16 +68,16 @@ class Service:
         chat = Chat(responder, self.settings, model=self.model, metrics=self.metrics)
         decisions = DecisionEndpoint(self.engine, self.priors, model=self.model, metrics=self.metrics)
         handlers = {"/v1/chat/completions": chat.handler, "/v1/decisions": decisions.handler}
-        posts = [
-            Route(
-                path,
-                _Endpoint(exchange_app(handler, admission=self.admission, settings=self.settings, failed=self._failed)),
-                methods=["POST"],
+        memory = BodyMemory(_BODIES_AT_ONCE * self.settings.max_body_bytes)
+
+        def endpoint(handler: Handler) -> _Endpoint:
+            settings, admission = self.settings, self.admission
+            return _Endpoint(
+                exchange_app(handler, admission=admission, settings=settings, memory=memory, failed=self._failed)
             )
-            for path, handler in handlers.items()
-        ]
+
         return [
-            *posts,
+            *(Route(path, endpoint(handler), methods=["POST"]) for path, handler in handlers.items()),
             Route("/v1/models", self._models, methods=["GET"]),
             Route("/v1/models/{name:path}", self._model, methods=["GET"]),
             Route("/health", self._health, methods=["GET"]),

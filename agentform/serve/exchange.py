@@ -14,8 +14,9 @@ from starlette.types import Message, Receive, Scope, Send
 
 from agentform.errors import AgentformError
 from agentform.serve.admission import Admission
+from agentform.serve.receive import BodyMemory, read_body
 from agentform.serve.settings import ServerSettings
-from agentform.serve.wire import Problem, Refused, bad_request, problem_of
+from agentform.serve.wire import Problem, Refused, problem_of
 
 __all__ = ["Exchange", "Handler", "exchange_app", "send_json", "send_problem"]
 
@@ -89,14 +90,19 @@ class Exchange:
 
 
 def exchange_app(
-    handler: Handler, *, admission: Admission, settings: ServerSettings, failed: Callable[[Exception], None]
+    handler: Handler,
+    *,
+    admission: Admission,
+    settings: ServerSettings,
+    memory: BodyMemory,
+    failed: Callable[[Exception], None],
 ) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
     """An ASGI endpoint that reads a JSON body and does the work the handler makes of it."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         exchange = Exchange(Request(scope, receive), send)
         try:
-            body = await _read_body(exchange.request, settings)
+            body = await read_body(exchange.request, settings, memory)
             if body is None:
                 return
             await _until_gone(receive, lambda: _work(handler, body, exchange, admission, failed))
@@ -128,46 +134,6 @@ def _log_failure(error: Exception) -> None:
     """Where it happened; not its message, which may hold what a client sent."""
     frames = "".join(traceback.format_tb(error.__traceback__))
     _LOG.error("a request failed with %s\n%s", type(error).__name__, frames)
-
-
-async def _read_body(request: Request, settings: ServerSettings) -> bytes | None:
-    """The body; `None` if the client went before it was whole.
-
-    Raises Refused: 415 for another content type, 413 when it is too large, 408 when it does not arrive in time.
-    """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        # A web page can make a browser send other types to a local server without asking it first.
-        problem = Problem(status=415, code="unsupported_media_type", message="content-type must be application/json")
-        raise Refused(_closing(problem))
-    declared = request.headers.get("content-length", "0")
-    if not declared.isdecimal():
-        raise bad_request("content-length must be a number", param=None)
-    if int(declared) > settings.max_body_bytes:
-        raise Refused(_too_large(settings))
-    data = bytearray()
-    with anyio.move_on_after(settings.body_timeout_s):
-        while True:
-            message = await request.receive()
-            if message["type"] == "http.disconnect":
-                return None
-            data += message.get("body", b"")
-            if len(data) > settings.max_body_bytes:
-                raise Refused(_too_large(settings))
-            if not message.get("more_body"):
-                return bytes(data)
-    message_text = f"the body did not arrive within {settings.body_timeout_s:g} s"
-    raise Refused(_closing(Problem(status=408, code="request_timeout", message=message_text)))
-
-
-def _too_large(settings: ServerSettings) -> Problem:
-    message = f"the body is larger than {settings.max_body_bytes:,} bytes"
-    return _closing(Problem(status=413, code="request_too_large", message=message))
-
-
-def _closing(problem: Problem) -> Problem:
-    """The rest of the body is not read, so that the connection cannot be used again."""
-    return Problem(status=problem.status, code=problem.code, message=problem.message, headers={"connection": "close"})
 
 
 async def _until_gone(receive: Receive, work: Callable[[], Awaitable[None]]) -> None:

@@ -17,7 +17,7 @@ from agentform.serve.exchange import send_problem
 from agentform.serve.metrics import ServerMetrics
 from agentform.serve.wire import Problem
 
-__all__ = ["KeyGuard", "LocalGuard", "Recorder"]
+__all__ = ["FramingGuard", "KeyGuard", "LocalGuard", "Recorder"]
 
 _LOG = logging.getLogger("agentform.serve")
 _OPEN = ("/health",)
@@ -46,6 +46,23 @@ class KeyGuard:
         # All are compared, whichever fits, so that the time says nothing.
         fits = [hmac.compare_digest(shown, digest) for digest in self._digests]
         return scheme.lower() == "bearer" and any(fits)
+
+
+class FramingGuard:
+    """Refuses a request whose length is told in two ways: a proxy may read the other one."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request or answer it with 400."""
+        headers = Headers(scope=scope) if scope["type"] == "http" else {}
+        if not ("content-length" in headers and "transfer-encoding" in headers):
+            await self._app(scope, receive, send)
+            return
+        message = "content-length and transfer-encoding contradict each other; send one of them"
+        problem = Problem(status=400, code="invalid_framing", message=message, headers={"connection": "close"})
+        await send_problem(send, problem)
 
 
 class LocalGuard:

@@ -9,6 +9,8 @@ from types import FrameType
 import uvicorn
 
 from agentform.serve.app import Service
+from agentform.serve.connections import ConnectionLimits, watched
+from agentform.serve.settings import ServerSettings
 
 __all__ = ["Server"]
 
@@ -16,6 +18,14 @@ _LOG = logging.getLogger("agentform.serve")
 _SPARE_CONNECTIONS = 128
 """Connections beyond those of admitted requests: idle ones, health checks, refusals."""
 _LAST_ANSWERS_S = 3
+
+
+def _limits(settings: ServerSettings) -> ConnectionLimits:
+    return ConnectionLimits(
+        most=settings.max_running + settings.max_queued + _SPARE_CONNECTIONS,
+        header_timeout_s=settings.header_timeout_s,
+        write_timeout_s=settings.write_timeout_s,
+    )
 
 
 class Server(uvicorn.Server):
@@ -36,7 +46,7 @@ class Server(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 lifespan="off",
-                limit_concurrency=settings.max_running + settings.max_queued + _SPARE_CONNECTIONS,
+                http=watched(_limits(settings)),
                 h11_max_incomplete_event_size=64 << 10,
                 timeout_graceful_shutdown=_LAST_ANSWERS_S,
             )

@@ -14,6 +14,15 @@ __all__ = ["API_KEY_VARIABLE", "ServerSettings", "read_api_keys"]
 
 API_KEY_VARIABLE = "AGENTFORM_API_KEY"
 _LEAST_KEY_LENGTH = 16
+_NOT_NEGATIVE = (
+    "max_queued",
+    "reasoning_tokens",
+    "header_timeout_s",
+    "body_timeout_s",
+    "write_timeout_s",
+    "deadline_s",
+    "grace_s",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +46,10 @@ class ServerSettings:
     max_body_bytes: int = 4 << 20
     body_timeout_s: float = 30.0
     """Seconds in which the body of a request must have arrived."""
+    header_timeout_s: float = 10.0
+    """Seconds in which the headers of a request must have arrived, and that a connection may be idle."""
+    write_timeout_s: float = 30.0
+    """Seconds in which a client must take some of what it is sent; one that does not is left."""
     deadline_s: float = 600.0
     """Seconds that a request may take in all, its time in the queue included."""
     grace_s: float = 30.0
@@ -50,7 +63,7 @@ class ServerSettings:
         for name in ("max_running", "max_body_bytes", "max_tokens"):
             if getattr(self, name) < 1:
                 raise InvalidInput(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("max_queued", "reasoning_tokens", "body_timeout_s", "deadline_s", "grace_s"):
+        for name in _NOT_NEGATIVE:
             if getattr(self, name) < 0:
                 raise InvalidInput(f"{name} must not be negative, got {getattr(self, name)}")
         if not 0 <= self.port <= 65535:

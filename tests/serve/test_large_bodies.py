@@ -38,16 +38,20 @@ def changed(whole, path, value) -> bytes:
     return json.dumps(body).encode()
 
 
+def num_errors(fields, body: bytes) -> int:
+    try:
+        fields.model_validate_json(body)
+    except ValidationError as error:
+        return error.error_count()
+    return 0
+
+
 @pytest.mark.parametrize("kind", LARGE)
 @pytest.mark.parametrize(("fields", "whole"), [(ChatFields, CHAT), (DecisionFields, DECISIONS)])
 def test_a_long_list_anywhere_is_a_handful_of_errors(fields, whole, kind):
     for path in places(whole):
-        if not path:
-            continue
-        try:
-            fields.model_validate_json(changed(whole, path, LARGE[kind]))
-        except ValidationError as error:
-            assert error.error_count() < 16, path
+        if path:
+            assert num_errors(fields, changed(whole, path, LARGE[kind])) < 16, path
 
 
 @pytest.mark.parametrize(("fields", "whole"), [(ChatFields, CHAT), (DecisionFields, DECISIONS)])
