@@ -9,9 +9,9 @@ from agentform.grammar.compile import CompiledGrammar
 from agentform.grammar.matcher import Forced, Matcher
 from agentform.runtime.engine import Chunk, GenerateRequest, ScoreRequest, ScoreResult
 from agentform.runtime.models.resolve import resolve_model
+from agentform.runtime.scheduling.generation import GenerateJob
 from agentform.runtime.thread_channel import Mailbox
 from agentform.runtime.torch.engine import TorchEngine
-from agentform.runtime.torch.scheduling.generation import GenerateJob
 
 __all__ = ["MODEL", "BenchEngine"]
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from agentform.runtime.scheduling.segment import Segment
 from agentform.runtime.torch.forward.kv_pool import KVPool, bytes_per_position
-from agentform.runtime.torch.forward.segment import Segment
 from agentform.runtime.torch.forward.state_pool import REFRESH_REACH, StatePool
 from agentform.runtime.torch.forward.step import Step
 from agentform.runtime.torch.forward.transformers_adapter import forward, load_model, probe_layers

@@ -11,7 +11,7 @@ from agentform.runtime.cache.eviction import Cut, GiveUp, evict
 from agentform.runtime.cache.handle import Lease
 from agentform.runtime.cache.radix_tree import Node, RadixTree
 from agentform.runtime.cache.ranges import count
-from agentform.runtime.torch.scheduling.snapshot_placement import SnapshotPoints
+from agentform.runtime.scheduling.snapshot_placement import SnapshotPoints
 from benchmarks.traces.sessions import Ask
 
 __all__ = ["POLICIES", "Policy", "least_recently_used"]

@@ -13,15 +13,15 @@ from agentform.runtime.cache.prefix_cache import PrefixCache
 from agentform.runtime.cache.statistics import CacheStatistics, TierStatistics
 from agentform.runtime.cache.tiers.disk import DiskIndex
 from agentform.runtime.cache.tiers.host import HostIndex
+from agentform.runtime.scheduling.request import Job
+from agentform.runtime.scheduling.scheduler import Scheduler
+from agentform.runtime.scheduling.tiering import Tiers
+from agentform.runtime.scheduling.worker import Worker
 from agentform.runtime.snapshots.plan import TierPlan
 from agentform.runtime.snapshots.policy import SnapshotPolicy
 from agentform.runtime.torch.forward.memory_plan import checked_budget_bytes
 from agentform.runtime.torch.forward.runner import ModelRunner
 from agentform.runtime.torch.loaded_model import LoadedModel
-from agentform.runtime.torch.scheduling.request import Job
-from agentform.runtime.torch.scheduling.scheduler import Scheduler
-from agentform.runtime.torch.scheduling.tiering import Tiers
-from agentform.runtime.torch.scheduling.worker import Worker
 from agentform.runtime.torch.snapshots.codec import SnapshotCodec
 
 __all__ = ["Serving", "ServingOptions"]

@@ -18,6 +18,9 @@ from agentform.runtime.cache.statistics import CacheStatistics
 from agentform.runtime.engine import Chunk, GenerateRequest, ModelInfo, ScoreRequest, ScoreResult, Tokenizer
 from agentform.runtime.grammar_cache import Grammars
 from agentform.runtime.models.tuned_scoring import read_scoring
+from agentform.runtime.scheduling.generation import GenerateJob
+from agentform.runtime.scheduling.prompt_lookup import PromptLookup
+from agentform.runtime.scheduling.scoring import ScoreJob
 from agentform.runtime.snapshots.plan import TierPlan
 from agentform.runtime.snapshots.policy import SnapshotPolicy
 from agentform.runtime.thread_channel import Mailbox
@@ -27,10 +30,7 @@ from agentform.runtime.torch.cpu.process_tuning import in_short_thread
 from agentform.runtime.torch.cpu.select import Weights
 from agentform.runtime.torch.forward.memory_plan import MemoryPlan
 from agentform.runtime.torch.loaded_model import LoadedModel, load
-from agentform.runtime.torch.scheduling.generation import GenerateJob
-from agentform.runtime.torch.scheduling.prompt_lookup import PromptLookup
-from agentform.runtime.torch.scheduling.sampling import Sampler
-from agentform.runtime.torch.scheduling.scoring import ScoreJob
+from agentform.runtime.torch.sampling import TorchSampler, logprobs
 from agentform.runtime.torch.snapshots.codec import SnapshotCodec
 from agentform.runtime.validation import check_generate, check_score
 
@@ -162,6 +162,7 @@ class TorchEngine:
             mailbox=mailbox,
             deadline=_deadline(started, request.deadline_s),
             max_tree_tokens=self._serving.max_tree_tokens,
+            logprobs=logprobs,
         )
         self._serving.submit(job)
         try:
@@ -217,7 +218,7 @@ class TorchEngine:
             request,
             mailbox=mailbox,
             deadline=_deadline(started, request.deadline_s),
-            sampler=Sampler(request.sampling, self._serving.device),
+            sampler=TorchSampler(request.sampling, self._serving.device),
             matcher=grammar.matcher() if grammar is not None else None,
             lookup=self._lookup(grammar),
             token_bytes=self._tokenizer.token_bytes,

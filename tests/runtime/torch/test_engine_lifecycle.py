@@ -7,8 +7,8 @@ import pytest
 
 from agentform.errors import DeadlineExceeded, EngineClosed, EngineError
 from agentform.runtime.engine import Branch, GenerateRequest, ScoreRequest
-from agentform.runtime.torch.scheduling.generation import GenerateJob
-from agentform.runtime.torch.scheduling.scheduler import Scheduler
+from agentform.runtime.scheduling.generation import GenerateJob
+from agentform.runtime.scheduling.scheduler import Scheduler
 from tests.support.engines import complete, settled
 from tests.support.tiny_model import greedy
 

@@ -11,10 +11,10 @@ from torch import nn
 
 from agentform.errors import CacheBudgetExceeded, EngineError
 from agentform.runtime.engine import Branch, ScoreRequest
+from agentform.runtime.scheduling.snapshot_placement import LEAST_GAP_TOKENS
 from agentform.runtime.torch.engine import TorchEngine
 from agentform.runtime.torch.forward.step import Step
 from agentform.runtime.torch.forward.transformers_adapter import prepare
-from agentform.runtime.torch.scheduling.snapshot_placement import LEAST_GAP_TOKENS
 from tests.support.engines import complete, settled
 from tests.support.tiny_hybrids import FAMILIES, write_tiny_hybrid
 from tests.support.tiny_model import greedy, logprobs

@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 
 from agentform.runtime.cache.ranges import Runs
+from agentform.runtime.scheduling.segment import Segment
 from agentform.runtime.torch.forward.recurrent_cache import Layer, LinearState
-from agentform.runtime.torch.forward.segment import Segment
 from agentform.runtime.torch.forward.state_pool import StatePool
 
 __all__ = ["LinearStep"]

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from agentform.runtime.cache.ranges import Runs
+from agentform.runtime.scheduling.segment import Segment
 from agentform.runtime.snapshots.plan import TierPlan
 from agentform.runtime.snapshots.policy import SnapshotPolicy
 from agentform.runtime.torch.forward.kv_pool import KVPool
 from agentform.runtime.torch.forward.memory_plan import plan_memory
-from agentform.runtime.torch.forward.segment import Segment
 from agentform.runtime.torch.forward.state_pool import StatePool
 from agentform.runtime.torch.forward.step import Step
 from agentform.runtime.torch.forward.transformers_adapter import CausalModel, forward, prepare, probe_layers

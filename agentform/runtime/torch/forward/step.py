@@ -19,11 +19,11 @@ import torch
 from torch import Tensor
 
 from agentform.runtime.cache.ranges import count, cut, join, positions
+from agentform.runtime.scheduling.segment import Segment
 from agentform.runtime.torch.forward.attention import Span, attend, kv_dtype
 from agentform.runtime.torch.forward.kv_pool import KVPool
 from agentform.runtime.torch.forward.recurrent_cache import Layer
 from agentform.runtime.torch.forward.recurrent_step import LinearStep
-from agentform.runtime.torch.forward.segment import Segment
 from agentform.runtime.torch.forward.state_pool import StatePool
 
 __all__ = ["Step"]

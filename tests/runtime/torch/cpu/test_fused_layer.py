@@ -14,9 +14,9 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
+from agentform.runtime.scheduling.segment import Segment
 from agentform.runtime.torch.cpu.fused_layer import FusedBlock, fuse_blocks, merged
 from agentform.runtime.torch.forward.runner import ModelRunner
-from agentform.runtime.torch.forward.segment import Segment
 
 SIZES = {
     "vocab_size": 60,

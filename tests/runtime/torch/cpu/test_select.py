@@ -9,10 +9,10 @@ from transformers import AutoModelForCausalLM
 from agentform.runtime.models.gguf import convert_gguf
 from agentform.runtime.models.int4_file import FOUR_BIT_FILE, FourBitFile
 from agentform.runtime.models.manifest import write_manifest
+from agentform.runtime.scheduling.segment import Segment
 from agentform.runtime.torch.cpu import select as products
 from agentform.runtime.torch.cpu.int4 import FourBitLinear, can_multiply_four_bit, dequantised
 from agentform.runtime.torch.forward.runner import ModelRunner
-from agentform.runtime.torch.forward.segment import Segment
 from agentform.runtime.torch.loaded_model import load
 from tests.support.tiny_gguf import write_four_bit_gguf
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from agentform.runtime.cache.ranges import positions
+from agentform.runtime.scheduling.segment import Segment
 from agentform.runtime.torch.forward import attention
 from agentform.runtime.torch.forward.kv_pool import KVPool, LayerShape, bytes_per_position
-from agentform.runtime.torch.forward.segment import Segment
 from agentform.runtime.torch.forward.step import Step
 
 HEADS, KV_HEADS, DIM, VALUE_DIM = 6, 2, 8, 4

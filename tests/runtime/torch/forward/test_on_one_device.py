@@ -7,9 +7,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from agentform.runtime.scheduling.segment import Segment
 from agentform.runtime.torch.forward import attention
 from agentform.runtime.torch.forward.runner import ModelRunner
-from agentform.runtime.torch.forward.segment import Segment
 from agentform.runtime.torch.forward.transformers_adapter import load_model
 from tests.support.tiny_hybrids import FAMILIES, write_tiny_hybrid
 

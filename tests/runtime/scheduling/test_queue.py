@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from agentform._util.prefixes import best_prefix, common_prefix
 from agentform.runtime.cache.prefix_cache import PrefixCache
 from agentform.runtime.engine import GenerateRequest
+from agentform.runtime.scheduling.queue import WaitingLine
 from agentform.runtime.torch.engine import TorchEngine
-from agentform.runtime.torch.scheduling.queue import WaitingLine
 from tests.support.engines import complete, settled
 from tests.support.tiny_hybrids import write_tiny_hybrid
 from tests.support.tiny_model import greedy, write_tiny_model

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from agentform.grammar.spec import GrammarSpec
 from agentform.runtime.engine import GenerateRequest, Sampling
+from agentform.runtime.scheduling.generation import GenerateJob
+from agentform.runtime.scheduling.prompt_lookup import PromptLookup
 from agentform.runtime.torch.engine import TorchEngine
-from agentform.runtime.torch.scheduling.generation import GenerateJob
-from agentform.runtime.torch.scheduling.prompt_lookup import PromptLookup
 from tests.support.tiny_hybrids import write_tiny_hybrid
 
 GRAMMAR = GrammarSpec(

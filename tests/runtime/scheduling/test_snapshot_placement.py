@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentform.runtime.torch.scheduling.snapshot_placement import LEAST_GAP_TOKENS, SnapshotPoints
+from agentform.runtime.scheduling.snapshot_placement import LEAST_GAP_TOKENS, SnapshotPoints
 
 
 def test_a_short_stretch_gets_one_snapshot_at_its_end_but_for_one_token():

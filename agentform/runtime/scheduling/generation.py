@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from torch import Tensor
-
 from agentform._util.prefixes import common_prefix
 from agentform.errors import EngineError
 from agentform.grammar.matcher import Matcher
 from agentform.runtime.cache.ranges import count
 from agentform.runtime.detokenizer import TextStream
 from agentform.runtime.engine import Chunk, FinishReason, GenerateRequest
+from agentform.runtime.scheduling.logits import Row, Rows, Sampler
+from agentform.runtime.scheduling.prompt_lookup import PromptLookup
+from agentform.runtime.scheduling.request import Job
+from agentform.runtime.scheduling.segment import Segment
 from agentform.runtime.thread_channel import Mailbox
-from agentform.runtime.torch.forward.segment import Segment
-from agentform.runtime.torch.scheduling.prompt_lookup import PromptLookup
-from agentform.runtime.torch.scheduling.request import Job
-from agentform.runtime.torch.scheduling.sampling import Sampler
 
 __all__ = ["GenerateJob"]
 
@@ -90,7 +88,7 @@ class GenerateJob(Job):
         self._guess = self._guessed(budget - num) if is_last else []
         return self._continue(num, ahead=self._guess, rows=range(num - 1, num + len(self._guess)) if is_last else ())
 
-    def advance(self, segment: Segment, logits: Tensor) -> None:
+    def advance(self, segment: Segment, logits: Rows) -> None:
         self._advance(segment, num_ahead=len(self._guess))
         if segment.rows:
             self._sample(logits)
@@ -99,7 +97,7 @@ class GenerateJob(Job):
             if segment.num_before < self.num_prompt:
                 self._keep()  # a request with the same prompt need not wait for this completion
 
-    def _sample(self, logits: Tensor) -> None:
+    def _sample(self, logits: Rows) -> None:
         """Sample from the first row, and from the rows behind guessed tokens as long as they are what is sampled."""
         start, row = len(self.ids), 0
         while self.ids[start:] == self._guess[:row] and row < len(logits):
@@ -140,7 +138,7 @@ class GenerateJob(Job):
     def expire(self) -> None:
         self._close("deadline")
 
-    def _pick(self, logits: Tensor) -> int:
+    def _pick(self, logits: Row) -> int:
         allowed = self._matcher.allowed() if self._matcher is not None else None
         return self._sampler.pick(logits[: self._vocabulary_size], allowed)
 

@@ -1,6 +1,8 @@
-"""Picks the next token from one row of logits."""
+"""Picks the next token from one row of logits, and reads probabilities from it."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -9,11 +11,11 @@ from torch import Tensor
 
 from agentform.runtime.engine import Sampling
 
-__all__ = ["Sampler"]
+__all__ = ["TorchSampler", "logprobs"]
 
 
-class Sampler:
-    """One request's choice of tokens; the same seed gives the same tokens for the same logits."""
+class TorchSampler:
+    """Implements `agentform.runtime.scheduling.logits.Sampler` over tensors."""
 
     def __init__(self, sampling: Sampling, device: torch.device) -> None:
         self._sampling = sampling
@@ -37,3 +39,8 @@ class Sampler:
         # The first token stays whatever top_p is: nothing stands before it.
         nucleus = probabilities.masked_fill(before >= max(self._sampling.top_p, 1e-9), 0.0)
         return int(order[torch.multinomial(nucleus, 1, generator=self._generator)])
+
+
+def logprobs(row: Tensor, ids: Sequence[int]) -> list[float]:
+    """See `agentform.runtime.scheduling.logits.LogProbs`; row `[vocabulary]`."""
+    return row.float().log_softmax(dim=-1)[list(ids)].tolist()

@@ -19,8 +19,9 @@ class TokenTree:
     """Index of the last token of each path that was asked for."""
 
 
-def pack(paths: Sequence[tuple[int, ...]], limit: int) -> list[TokenTree]:
-    """Trees of at most `limit` tokens (more only where one path alone is longer), together holding all `paths`.
+def pack(paths: Sequence[tuple[int, ...]], limit: int, *, max_ends: int | None = None) -> list[TokenTree]:
+    """Trees of at most `limit` tokens (more only where one path alone is longer), together holding all `paths`,
+    at most `max_ends` of them in each.
 
     Empty paths are left out. A beginning shared by paths of different trees is in each of them.
     """
@@ -29,12 +30,16 @@ def pack(paths: Sequence[tuple[int, ...]], limit: int) -> list[TokenTree]:
     trail: list[int] = []  # index, in the last tree, of each token of `previous`
     for path in sorted({path for path in paths if path}):
         shared = _shared(previous, path)
-        if not trees or len(trees[-1].tokens) + len(path) - shared > limit:
+        if not trees or _is_full(trees[-1], len(path) - shared, limit, max_ends):
             trees.append(TokenTree())
             shared = 0
         trail = _append(trees[-1], path, trail[:shared])
         previous = path
     return trees
+
+
+def _is_full(tree: TokenTree, num_more: int, limit: int, max_ends: int | None) -> bool:
+    return len(tree.tokens) + num_more > limit or (max_ends is not None and len(tree.ends) >= max_ends)
 
 
 def _append(tree: TokenTree, path: tuple[int, ...], trail: list[int]) -> list[int]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from agentform.runtime.cache.eviction import Cut
 from agentform.runtime.cache.prefix_cache import Lease, PrefixCache
@@ -23,9 +24,8 @@ from agentform.runtime.cache.statistics import TierStatistics
 from agentform.runtime.cache.tiers.disk import DiskIndex
 from agentform.runtime.cache.tiers.entry_file import Entry
 from agentform.runtime.cache.tiers.host import HostIndex
-from agentform.runtime.torch.forward.runner import ModelRunner
 
-__all__ = ["Tiers"]
+__all__ = ["StateMover", "Tiers"]
 
 _LEAST_GAIN_TOKENS = 32
 """So few tokens are computed sooner than moved."""
@@ -37,13 +37,25 @@ class _Fetched:
     tokens: int = 0
 
 
+class StateMover(Protocol):
+    """Copies what positions hold from the device to bytes and back."""
+
+    def export(self, runs: Runs, snapshot: Runs) -> tuple[bytes, bytes]:
+        """The KV in `runs` and the recurrent state in `snapshot` (`()` for none)."""
+        ...
+
+    def adopt(self, runs: Runs, kv: bytes, num: int, *, skip: int, snapshot: Runs, state: bytes) -> None:
+        """Put what `export` gave for `num` tokens, from token `skip` on, into `runs`, and its state into `snapshot`."""
+        ...
+
+
 class Tiers:
     """Owned by the worker thread; `statistics` may be called from any."""
 
     def __init__(
         self,
         cache: PrefixCache,
-        runner: ModelRunner,
+        runner: StateMover,
         *,
         guard: str,
         host: HostIndex | None = None,

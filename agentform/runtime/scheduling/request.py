@@ -6,15 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from torch import Tensor
-
 from agentform.errors import AgentformError, EngineError
 from agentform.messages import Usage
 from agentform.runtime.cache.prefix_cache import Lease, PrefixCache
 from agentform.runtime.cache.ranges import Runs, count, cut
+from agentform.runtime.scheduling.logits import Rows
+from agentform.runtime.scheduling.segment import Segment
+from agentform.runtime.scheduling.snapshot_placement import SnapshotPoints
 from agentform.runtime.thread_channel import Mailbox
-from agentform.runtime.torch.forward.segment import Segment
-from agentform.runtime.torch.scheduling.snapshot_placement import SnapshotPoints
 
 __all__ = ["Job"]
 
@@ -75,7 +74,7 @@ class Job(ABC):
         """
 
     @abstractmethod
-    def advance(self, segment: Segment, logits: Tensor) -> None:
+    def advance(self, segment: Segment, logits: Rows) -> None:
         """Take the logits, `[len(segment.rows), vocabulary]`, of a segment that was computed."""
 
     @abstractmethod

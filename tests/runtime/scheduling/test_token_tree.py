@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentform.runtime.torch.scheduling.token_tree import pack
+from agentform.runtime.scheduling.token_tree import pack
 
 PATHS = st.lists(st.lists(st.integers(0, 2), max_size=5).map(tuple), max_size=20)
 

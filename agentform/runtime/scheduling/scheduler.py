@@ -7,19 +7,18 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from torch import Tensor
-
 from agentform.runtime.cache.prefix_cache import PrefixCache
 from agentform.runtime.cache.ranges import Runs
-from agentform.runtime.torch.forward.segment import Segment
-from agentform.runtime.torch.scheduling.queue import WaitingLine
-from agentform.runtime.torch.scheduling.request import Job
-from agentform.runtime.torch.scheduling.scoring import ScoreJob
-from agentform.runtime.torch.scheduling.tiering import Tiers
+from agentform.runtime.scheduling.logits import Rows
+from agentform.runtime.scheduling.queue import WaitingLine
+from agentform.runtime.scheduling.request import Job
+from agentform.runtime.scheduling.scoring import ScoreJob
+from agentform.runtime.scheduling.segment import Segment
+from agentform.runtime.scheduling.tiering import Tiers
 
 __all__ = ["Compute", "SaveState", "Scheduler"]
 
-Compute = Callable[[Sequence[Segment]], Sequence[Tensor]]
+Compute = Callable[[Sequence[Segment]], Sequence[Rows]]
 """Runs one step; returns per segment the logits of its rows, `[rows, vocabulary]`."""
 
 SaveState = Callable[[int, Runs], None]

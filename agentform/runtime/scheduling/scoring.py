@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from torch import Tensor
-
 from agentform.errors import DeadlineExceeded
 from agentform.runtime.cache.ranges import Runs, join
 from agentform.runtime.engine import ScoreRequest, ScoreResult
+from agentform.runtime.scheduling.logits import LogProbs, Row, Rows
+from agentform.runtime.scheduling.request import Job
+from agentform.runtime.scheduling.segment import Segment
+from agentform.runtime.scheduling.token_tree import TokenTree, pack
 from agentform.runtime.thread_channel import Mailbox
-from agentform.runtime.torch.forward.segment import Segment
-from agentform.runtime.torch.scheduling.request import Job
-from agentform.runtime.torch.scheduling.token_tree import TokenTree, pack
 
 __all__ = ["ScoreJob"]
 
@@ -33,7 +32,10 @@ class ScoreJob(Job):
         mailbox: Mailbox[ScoreResult],
         deadline: float | None,
         max_tree_tokens: int,
+        logprobs: LogProbs,
+        max_tree_ends: int | None = None,
     ) -> None:
+        """`logprobs` reads a row of logits; a tree holds at most `max_tree_ends` of the paths asked for."""
         self._branches = request.branches
         self._reads_prompt = any(not branch.path for branch in request.branches)
         # The last prompt token is computed again where its own logits are asked for.
@@ -46,7 +48,8 @@ class ScoreJob(Job):
             conversation=request.conversation,
             boundaries=request.boundaries,
         )
-        self._trees = pack([branch.path for branch in request.branches], max_tree_tokens)
+        self._trees = pack([branch.path for branch in request.branches], max_tree_tokens, max_ends=max_tree_ends)
+        self._logprobs = logprobs
         self._wanted: dict[tuple[int, ...], dict[int, float]] = {}
         for branch in request.branches:
             self._wanted.setdefault(branch.path, {}).update(dict.fromkeys(branch.candidates, 0.0))
@@ -67,7 +70,7 @@ class ScoreJob(Job):
             return None
         return self._segment(rest, tree, ends_prompt)
 
-    def advance(self, segment: Segment, logits: Tensor) -> None:
+    def advance(self, segment: Segment, logits: Rows) -> None:
         self._advance(segment)
         if self._scratch:
             self._return_scratch()
@@ -109,11 +112,10 @@ class ScoreJob(Job):
             num_sequence=rest,
         )
 
-    def _read(self, wanted: dict[int, float], row: Tensor) -> None:
+    def _read(self, wanted: dict[int, float], row: Row) -> None:
         """Fill in log p of the wanted ids; row `[vocabulary]`. One row at a time bounds the float32 copies."""
-        logprobs = row.float().log_softmax(dim=-1)
         ids = list(wanted)
-        wanted.update(zip(ids, logprobs[ids].tolist(), strict=True))
+        wanted.update(zip(ids, self._logprobs(row, ids), strict=True))
 
     def _result(self) -> ScoreResult:
         logprobs = tuple(tuple(self._wanted[b.path][c] for c in b.candidates) for b in self._branches)

@@ -10,8 +10,8 @@ from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 from agentform.errors import EngineClosed
-from agentform.runtime.torch.scheduling.request import Job
-from agentform.runtime.torch.scheduling.scheduler import Scheduler
+from agentform.runtime.scheduling.request import Job
+from agentform.runtime.scheduling.scheduler import Scheduler
 
 __all__ = ["Worker"]
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from agentform._util.prefixes import common_prefix
 from agentform.runtime.cache.prefix_cache import PrefixCache
-from agentform.runtime.torch.scheduling.request import Job
+from agentform.runtime.scheduling.request import Job
 
 __all__ = ["WaitingLine"]
 

@@ -1,0 +1,29 @@
+"""Logits as requests see them: rows in whatever array library the engine computes in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+__all__ = ["LogProbs", "Row", "Rows", "Sampler"]
+
+Row: TypeAlias = Any
+"""`[vocabulary]`: a tensor or an array that can be sliced."""
+
+Rows: TypeAlias = Any
+"""`[rows, vocabulary]`: iterating, indexing and `len` give rows."""
+
+LogProbs: TypeAlias = Callable[[Row, Sequence[int]], list[float]]
+"""Natural-log probabilities of some ids under the full softmax of a row, in float32 at least."""
+
+
+class Sampler(Protocol):
+    """One request's choice of tokens; the same seed gives the same tokens for the same logits."""
+
+    def pick(self, logits: Row, allowed: npt.NDArray[np.bool_] | None = None) -> int:
+        """The next token's id; `allowed` is of the shape of `logits` or shorter."""
+        ...
