@@ -14,6 +14,9 @@ SGLANG_VENV := .venv-sglang
 SGLANG_BIN := $(SGLANG_VENV)/bin
 SGLANG_STAMP := $(SGLANG_VENV)/.setup-done
 
+# Tests of one file stay together, so that what they share is made once.
+PARALLEL := -n auto --maxprocesses=4 --dist=loadfile
+
 .DEFAULT_GOAL := demo
 .PHONY: setup demo test test-sglang docs lint clean
 
@@ -36,7 +39,7 @@ demo: setup
 	$(BIN)/python -m agentform demo
 
 test: lint docs
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PARALLEL)
 	cd integrations/langchain && ../../$(BIN)/python -m pytest
 
 # The embedded engine's own tests run here too: on the oldest transformers that is supported.

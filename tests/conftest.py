@@ -8,13 +8,23 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.support.watchdog import EXIT_S, end_after
+
 # Read when triton is first imported: without a GPU its kernels run under the interpreter.
 if not any(Path(place).exists() for place in ("/proc/driver/nvidia", "/dev/nvidiactl")):
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
+# Workers of a run in parallel do not fight for cores; read when torch is first imported.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # Machines are shared: how long an example takes says nothing of whether it is right.
 settings.register_profile("agentform", deadline=None)
 settings.load_profile("agentform")
+
+
+def pytest_unconfigure() -> None:
+    end_after(EXIT_S)
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from agentform.grammar.spec import GrammarSpec
 from agentform.runtime.engine import Branch, Engine, GenerateRequest, ScoreRequest, Tokenizer
 from agentform.runtime.scripted.script import place_at
 from tests.support.engines import complete
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 TOKENIZER = ByteTokenizer()
@@ -96,7 +97,7 @@ async def test_the_token_limit_cuts_text_and_the_rest_follows_where_it_stopped(l
 
 async def test_a_deadline_ends_a_slow_turn():
     engine = ScriptedEngine([Say("Late.", delay_s=30)])
-    with anyio.fail_after(5):
+    with anyio.fail_after(PATIENCE_S):
         done = await complete(engine, PROMPT, 9, deadline_s=0.05)
         assert (done.text, done.last.finish, done.usage.completion_tokens) == ("", "deadline", 0)
         with pytest.raises(DeadlineExceeded):

@@ -16,6 +16,7 @@ from agentform.agent.testing import Call, Say, ScriptedEngine
 from agentform.decoding.limits import Limits
 from agentform.errors import DeadlineExceeded, InvalidInput
 from agentform.events import ToolFinished, ToolStarted
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 KITCHEN = Call("light", {"room": "kitchen", "on": True})
@@ -128,7 +129,7 @@ async def test_the_deadline_counts_the_humans_time_too():
     async def approve(call):
         await anyio.sleep_forever()
 
-    with anyio.fail_after(5), pytest.raises(DeadlineExceeded):
+    with anyio.fail_after(PATIENCE_S), pytest.raises(DeadlineExceeded):
         await agent_of(House(), approve).run("On!", limits=Limits(deadline_s=0.2))
 
 

@@ -28,6 +28,7 @@ from agentform.tools.context import RunContext
 from agentform.tools.tool import tool
 from agentform.tools.toolset import Toolbox
 from tests.support.engines import settled
+from tests.support.waiting import PATIENCE_S
 
 NUM_AGENTS = 200
 
@@ -133,7 +134,7 @@ def threads_that_stay(before: set[threading.Thread]) -> list[threading.Thread]:
     """Those since `before` that do not end; asyncio's workers need a moment, trio keeps idle ones for ten seconds."""
     since = [each for each in threading.enumerate() if each not in before and not each.name.startswith("Trio")]
     for each in since:
-        each.join(10)
+        each.join(PATIENCE_S)
     return [each for each in since if each.is_alive()]
 
 

@@ -15,6 +15,7 @@ from agentform.decoding.limits import Limits
 from agentform.errors import DeadlineExceeded, ToolFailed
 from agentform.events import CallReady, ChoiceMade, ToolFinished, ToolStarted
 from agentform.runtime.engine import GenerateRequest
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 THREE = Limits(parallel_calls=3)
@@ -119,7 +120,7 @@ async def test_tools_run_at_the_same_time_and_results_keep_the_order_of_the_call
         return f"met in {city}"
 
     engine = ScriptedEngine([calls("meet", *CITIES), Say("Done.")])
-    with anyio.fail_after(5):
+    with anyio.fail_after(PATIENCE_S):
         result = await Agent(engine, tools=[meet], limits=THREE).run("Hi")
     assert ended == ["Bern", "Oslo", "Rome"]
     assert [m.content for m in result.messages if m.role == "tool"] == [f"met in {city}" for city in CITIES]
@@ -197,8 +198,8 @@ async def test_calls_that_had_ended_when_the_run_was_cancelled_keep_their_result
 async def test_the_same_at_the_deadline():
     conversation = Conversation()
     agent = Agent(ScriptedEngine([calls("some_forever", *CITIES)]), tools=[some_forever], limits=THREE)
-    limits = Limits(parallel_calls=3, deadline_s=0.3)
-    with anyio.fail_after(5), pytest.raises(DeadlineExceeded):
+    limits = Limits(parallel_calls=3, deadline_s=3)
+    with anyio.fail_after(PATIENCE_S), pytest.raises(DeadlineExceeded):
         await agent.run("Hi", conversation=conversation, limits=limits)
     assert [m.result.is_error for m in conversation.messages if m.role == "tool"] == [False, True, False]
 

@@ -24,6 +24,7 @@ from agentform import (
 from agentform.agent.testing import ByteTokenizer, Call, Fill, Say, ScriptedEngine, scripted_call
 from agentform.errors import DeadlineExceeded, InvalidInput, UnknownTool
 from agentform.runtime.engine import GenerateRequest, ScoreRequest
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -175,7 +176,7 @@ async def test_events_come_while_the_turn_runs_and_the_response_after():
 
 async def test_leaving_a_stream_early_cancels_the_turn():
     responder = Responder(ScriptedEngine([Say("a b c"), Say("Late.", delay_s=60)]))
-    with anyio.fail_after(5):
+    with anyio.fail_after(PATIENCE_S):
         async with responder.stream(USER) as turn:
             assert (await anext(turn)).text == "a"
         async with responder.stream(USER):

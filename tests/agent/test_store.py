@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
 import sys
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import anyio
@@ -19,6 +18,7 @@ from agentform.agent.sqlite_store import SQLiteStore
 from agentform.agent.testing import scripted_call
 from agentform.errors import ConversationChanged, InvalidInput, StoreCorrupt, StoreError, StoreVersion
 from agentform.messages import Alternative, Evidence, Message, ToolCall, ToolResult, Usage
+from tests.support.waiting import PATIENCE_S, process
 
 TEXT = st.text(st.characters(), max_size=12)  # lone surrogates among them
 JSON = st.recursive(
@@ -228,7 +228,9 @@ anyio.run(main)
 
 
 def test_several_processes_share_a_file(path):
-    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(path), f"talk {n}"]) for n in range(3)]
-    assert [writer.wait(timeout=120) for writer in writers] == [0] * 3
+    with ExitStack() as stack:
+        commands = [[sys.executable, "-c", WRITER, path, f"talk {n}"] for n in range(3)]
+        writers = [stack.enter_context(process(command)) for command in commands]
+        assert [writer.wait(PATIENCE_S) for writer in writers] == [0] * 3
     infos = anyio.run(SQLiteStore(path).conversations)
     assert sorted((info.id, info.num_messages) for info in infos) == [(f"talk {n}", 10) for n in range(3)]

@@ -28,6 +28,7 @@ from agentform.events import (
 )
 from agentform.schema.target import load
 from agentform.tools.tool import tool
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -148,7 +149,7 @@ async def test_leaving_early_cancels_the_run_and_the_tool_in_it():
 
     conversation = Conversation()
     agent = Agent(ScriptedEngine([Call("wait"), Say("Hello.")]), tools=[wait])
-    with anyio.fail_after(5):
+    with anyio.fail_after(PATIENCE_S):
         async with agent.stream("Hi", conversation=conversation) as run:
             async for event in run:
                 if isinstance(event, ToolStarted):

@@ -11,6 +11,7 @@ from agentform.agent.conversation import Conversation
 from agentform.agent.testing import Call, Fail, Say, ScriptedEngine
 from agentform.errors import EngineClosed, InvalidInput
 from agentform.events import ChoiceMade, ReasoningDelta, RunFinished
+from tests.support.waiting import PATIENCE_S
 
 
 def ping() -> str:
@@ -36,7 +37,7 @@ def test_events_can_be_read_without_a_loop():
     assert run.result.output == "Done."
     since = [thread for thread in threading.enumerate() if thread not in before]
     for thread in since:  # workers are told to stop, and stop soon
-        thread.join(10)
+        thread.join(PATIENCE_S)
     assert not any(thread.is_alive() for thread in since)
 
 

@@ -11,6 +11,7 @@ from agentform.agent.agent import Agent
 from agentform.agent.testing import Call, Say, ScriptedEngine
 from agentform.errors import CallRejected, ToolFailed, ToolTimeout
 from agentform.tools.tool import tool
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -32,7 +33,7 @@ async def test_an_async_tool_that_is_too_slow_is_cancelled():
         finally:
             stopped.set()
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(PATIENCE_S):
         message = await told(slow)
     assert message.content == "Error: ToolTimeout: tool 'slow' did not end within 0.05 s"
     assert message.result.is_error
@@ -45,15 +46,15 @@ async def test_a_plain_tool_that_is_too_slow_is_left_to_end_by_itself():
     @tool(timeout_s=0.05)
     def slow() -> None:
         """Takes its time."""
-        go_on.wait(20)
+        go_on.wait(PATIENCE_S)
         ended.set()
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(PATIENCE_S):
         message = await told(slow)
     assert "ToolTimeout" in message.content
     assert not ended.is_set()
     go_on.set()
-    assert await anyio.to_thread.run_sync(ended.wait, 5)
+    assert await anyio.to_thread.run_sync(ended.wait, PATIENCE_S)
 
 
 async def test_a_timeout_of_its_own_is_not_taken_for_ours():
@@ -104,7 +105,7 @@ async def test_a_slow_attempt_can_be_tried_again():
             await anyio.sleep_forever()
         return "done"
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(PATIENCE_S):
         assert (await told(slow_once)).content == "done"
 
 

@@ -48,7 +48,7 @@ def test_without_a_gpu_it_says_so_and_what_would_go():
 
 
 def test_a_part_without_time_says_how_much_was_left(context):
-    now = gpu._Run(context=context, device=torch.device("cpu"), ends=time.monotonic() + 5)
+    now = gpu._Run(context=context, device=torch.device("cpu"), ends=time.monotonic() + 60)
     found = gpu._attempt(now, "forms", lambda now: {})
     assert found["skipped"].endswith("s are left; this part needs 120")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from functools import partial
 from typing import Literal
 
 import pytest
@@ -13,6 +14,7 @@ from agentform.forms.fill import fill
 from agentform.forms.label_prior import CONTENT_FREE, PriorStore, calibrated
 from agentform.forms.scoring import Scoring
 from tests.support.recording_engine import RecordingEngine
+from tests.support.waiting import PATIENCE_S, background
 
 KEY = PriorStore.key("model", ["texts"])
 
@@ -82,7 +84,7 @@ def test_whole_numbers_in_a_file_are_numbers(tmp_path):
 
 def test_writers_at_once_leave_one_whole_file_and_readers_see_whole_ones(tmp_path):
     seen = []
-    start = threading.Barrier(5)
+    start = threading.Barrier(5, timeout=PATIENCE_S)
 
     def write(value: float) -> None:
         start.wait()
@@ -94,11 +96,8 @@ def test_writers_at_once_leave_one_whole_file_and_readers_see_whole_ones(tmp_pat
         for _ in range(100):
             seen.append(PriorStore(tmp_path).get(KEY, size=50))
 
-    threads = [threading.Thread(target=write, args=(float(v),)) for v in range(4)] + [threading.Thread(target=read)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with background(*(partial(write, float(v)) for v in range(4)), read):
+        pass
     after_first = seen[next((i for i, found in enumerate(seen) if found), len(seen)) :]
     assert all(found is not None and len(set(found)) == 1 for found in after_first)
     assert [path.name for path in tmp_path.iterdir()] == [f"{KEY}.json"]

@@ -24,6 +24,7 @@ from agentform.runtime.engine import Engine
 from agentform.runtime.sglang.client.server import SGLangServer
 from agentform.runtime.torch.engine import TorchEngine
 from tests.support.tiny_model import write_tiny_model
+from tests.support.waiting import PATIENCE_S
 
 ENGINES = ["torch", "double"]
 if find_spec("sglang") is not None:
@@ -55,7 +56,7 @@ class Served:
 
     async def settled(self) -> None:
         """Wait until every request is gone."""
-        with anyio.fail_after(20):
+        with anyio.fail_after(PATIENCE_S):
             while await self.num_running():  # noqa: ASYNC110 - another process's state
                 await anyio.sleep(0.01)
 

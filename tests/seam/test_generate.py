@@ -9,6 +9,7 @@ from agentform.runtime.engine import Engine, GenerateRequest, Sampling
 from tests.seam.conftest import CONTEXT_TOKENS, SEEN, fresh_prompt
 from tests.support.engines import complete
 from tests.support.tiny_model import EOS_IDS
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -138,7 +139,7 @@ async def test_a_completion_ends_where_the_context_does(engine):
 async def test_closing_the_generator_frees_the_request(served):
     stream = served.engine.generate(GenerateRequest(prompt_ids=fresh_prompt(), max_tokens=400))
     await anext(stream)
-    with anyio.fail_after(20):
+    with anyio.fail_after(PATIENCE_S):
         while not await served.num_running():  # noqa: ASYNC110 - a server tells a little late
             await anyio.sleep(0.005)
     await stream.aclose()

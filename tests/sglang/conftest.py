@@ -14,6 +14,7 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.sglang)
+            item.add_marker(pytest.mark.timeout(1200))  # servers take minutes to start on a slow machine
 
 
 @pytest.fixture(scope="session")

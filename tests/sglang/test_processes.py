@@ -17,6 +17,7 @@ from agentform.runtime.engine import Branch, ScoreRequest
 from agentform.runtime.sglang.embedded.engine import SGLangEngine
 from tests.support.engines import complete
 from tests.support.tiny_model import write_tiny_model
+from tests.support.waiting import PATIENCE_S
 
 SMALL = {"max_total_tokens": 2048, "max_running_requests": 4}
 PROMPT = tuple(range(20, 60))
@@ -64,7 +65,7 @@ def test_a_dying_scheduler_is_a_typed_error_for_every_request_and_the_program_li
         errors.append(caught.value)
 
     async def main():
-        with anyio.fail_after(120):
+        with anyio.fail_after(PATIENCE_S):
             async with anyio.create_task_group() as group:
                 group.start_soon(run, lambda: complete(engine, PROMPT, 900))
                 group.start_soon(run, lambda: complete(engine, PROMPT[::-1], 900))

@@ -19,6 +19,7 @@ from agentform.runtime.sglang.plugin.settings import POLICY, SnapshotSettings
 from agentform.runtime.sglang.plugin.statistics import read_snapshot_statistics
 from tests.sglang.models import write_model
 from tests.support.engines import complete
+from tests.support.waiting import PATIENCE_S
 
 CANDIDATES = tuple(range(5, 300, 10))
 ROOM = {"max_total_tokens": 8192, "max_running_requests": 8, "max_mamba_cache_size": 32}
@@ -68,7 +69,7 @@ async def score(engine, ids):
 
 async def told(path, until=lambda pool: True):
     """The pool's statistics, once they say so."""
-    with anyio.fail_after(60):
+    with anyio.fail_after(PATIENCE_S):
         while (pool := read_snapshot_statistics(path)) is None or not until(pool):  # noqa: ASYNC110 - a file
             await anyio.sleep(0.05)
     return pool
@@ -92,7 +93,7 @@ async def again(engine, num, *, seed):
 
 async def again_and_again(engine):
     """A request may be answered before the scheduler ends over what follows it."""
-    with anyio.fail_after(120):
+    with anyio.fail_after(PATIENCE_S):
         while True:
             await again(engine, 3, seed=7)
 
@@ -180,7 +181,7 @@ def test_a_full_pool_of_8_slots_serves_1000_requests_8_at_a_time(start):
 
     async def main():
         limiter = anyio.CapacityLimiter(16)
-        with anyio.fail_after(400):
+        with anyio.fail_after(PATIENCE_S):
             async with anyio.create_task_group() as group:
                 for _ in range(1000):
                     tail = tuple(draw.randrange(5, 300) for _ in range(draw.randrange(6)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from threading import Event
 
@@ -10,10 +10,13 @@ import anyio
 
 from agentform.messages import Usage
 from agentform.runtime.engine import Chunk, Engine, GenerateRequest
+from agentform.runtime.scripted.engine import ScriptedEngine
+from agentform.runtime.scripted.script import Step
 from agentform.runtime.torch.engine import TorchEngine
 from agentform.runtime.torch.forward.runner import ModelRunner
+from tests.support.waiting import PATIENCE_S
 
-__all__ = ["Completion", "Gate", "complete", "settled"]
+__all__ = ["Completion", "Gate", "HeldEngine", "complete", "settled"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,10 +48,24 @@ async def complete(engine: Engine, prompt: Sequence[int], max_tokens: int = 16, 
 
 async def settled(engine: TorchEngine) -> None:
     """Wait until no request holds anything, then check who owns what."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENCE_S):
         while engine.statistics().live_tokens or engine.worker_is_busy():  # noqa: ASYNC110 - a thread's state
             await anyio.sleep(0.002)
     engine.integrity()
+
+
+class HeldEngine(ScriptedEngine):
+    """Says nothing before the test sets `go_on`."""
+
+    def __init__(self, script: Iterable[Step]) -> None:
+        super().__init__(script)
+        self.go_on = Event()
+
+    async def generate(self, request: GenerateRequest) -> AsyncGenerator[Chunk, None]:
+        while not self.go_on.is_set():  # noqa: ASYNC110 - the test's thread sets it
+            await anyio.sleep(0.005)
+        async for chunk in super().generate(request):
+            yield chunk
 
 
 class Gate:
@@ -65,7 +82,7 @@ class Gate:
         def gated(runner, segments):
             num_tokens = sum(len(segment.token_ids) for segment in segments)
             self.steps.append(num_tokens)
-            assert self._open.wait(20), "the test never opened the gate"
+            assert self._open.wait(PATIENCE_S), "the test never opened the gate"
             if self.fail_on(num_tokens):
                 raise RuntimeError("broken step")
             return compute(runner, segments)
@@ -82,6 +99,6 @@ class Gate:
 
     async def reached(self, num_steps: int) -> None:
         """Wait until that many steps were started."""
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENCE_S):
             while len(self.steps) < num_steps:  # noqa: ASYNC110 - a thread's state
                 await anyio.sleep(0.001)

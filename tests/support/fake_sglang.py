@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -26,6 +25,7 @@ from starlette.routing import Route
 from agentform.grammar.spec import GrammarSpec
 from agentform.runtime.engine import Branch, Engine, GenerateRequest, Sampling, ScoreRequest
 from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
+from tests.support.waiting import Background
 
 __all__ = ["Asked", "FakeSGLang", "Fault", "Listening", "served"]
 
@@ -254,11 +254,9 @@ def served(fake: Any, *, port: int = 0, **tls: Any) -> Iterator[Listening]:
     config = uvicorn.Config(fake.app, log_config=None, lifespan="off", timeout_graceful_shutdown=0, **tls)
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", port), reuse_port=False) as listener:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
+        thread = Background(lambda: server.run(sockets=[listener]))
         try:
             yield Listening(port=listener.getsockname()[1], scheme="https" if tls else "http")
         finally:
             server.should_exit = server.force_exit = True
-            thread.join(timeout=20)
-            assert not thread.is_alive()
+            thread.done()

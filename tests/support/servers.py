@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +11,7 @@ from agentform.runtime.engine import Engine
 from agentform.serve.app import Service
 from agentform.serve.run import Server
 from agentform.serve.settings import ServerSettings
+from tests.support.waiting import Background, wait_until
 
 __all__ = ["Running", "running"]
 
@@ -23,7 +22,7 @@ class Running:
 
     service: Service
     server: Server
-    thread: threading.Thread
+    thread: Background
     port: int
 
     @property
@@ -32,10 +31,7 @@ class Running:
 
     def settled(self) -> None:
         """Wait until no request runs or waits."""
-        until = time.monotonic() + 10
-        while not self.service.admission.idle:
-            assert time.monotonic() < until, "a request is still running"
-            time.sleep(0.005)
+        wait_until(lambda: self.service.admission.idle, "the end of a request")
 
 
 @contextmanager
@@ -44,11 +40,9 @@ def running(engine: Engine, **settings) -> Iterator[Running]:
     service = Service(engine=engine, settings=ServerSettings(**{"grace_s": 0.2, **settings}))
     server = Server(service)
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
+        thread = Background(lambda: server.run(sockets=[listener]))
         try:
             yield Running(service, server, thread, listener.getsockname()[1])
         finally:
             server.stop()
-            thread.join(timeout=20)
-            assert not thread.is_alive()
+            thread.done()

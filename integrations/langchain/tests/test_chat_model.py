@@ -291,7 +291,7 @@ async def test_errors_are_langchains_and_agentforms_at_once(how, raised, theirs)
 
 
 def test_the_deadline_is_real():
-    model, _ = scripted(Say("late", delay_s=5), timeout=0.05)
+    model, _ = scripted(Say("late", delay_s=600), timeout=0.05)
     with pytest.raises(ModelTimeoutError):
         model.invoke("Hi")
 

@@ -96,7 +96,7 @@ def test_what_cannot_be_decided_is_refused(state, questions, reason):
 
 
 def test_errors_are_langchains():
-    engine = ScriptedEngine([Fill("My bill", ANSWERS, delay_s=5)])
+    engine = ScriptedEngine([Fill("My bill", ANSWERS, delay_s=600)])
     model = AgentformDecisionModel(engine=engine, timeout=0.05)
     with pytest.raises(ModelTimeoutError) as caught:
         model.invoke({"state": "My bill", "questions": QUESTIONS})

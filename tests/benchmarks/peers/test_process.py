@@ -3,7 +3,6 @@ from __future__ import annotations
 import io
 import json
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from benchmarks.peers.child import serve
 from benchmarks.peers.memory import descendants, peak_bytes
 from benchmarks.peers.process import PeerFailed, Process
 from benchmarks.peers.task import Model, Task, Written
+from tests.support.waiting import wait_until
 
 TASK = Task(kind="text", messages=[], rendered=[], prompt="a", ids=[1, 2], max_tokens=3)
 STUB = """
@@ -76,12 +76,10 @@ def test_who_does_not_answer_in_time_is_gone(process):
     assert process.is_gone
 
 
-def reaches(pid, *wanted):
+def reaches(pid, *wanted) -> bool:
     """Signals arrive when they arrive."""
-    until = time.monotonic() + 20
-    while state(pid) not in wanted and time.monotonic() < until:
-        time.sleep(0.005)
-    return state(pid) in wanted
+    wait_until(lambda: state(pid) in wanted, f"the state {wanted}")
+    return True
 
 
 def test_between_requests_the_whole_tree_is_stopped_and_at_the_end_it_is_gone(process):

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from agentform.runtime.models import wheel as fetch
 from agentform.runtime.models.manifest import read_manifest
 from agentform.runtime.models.resolve import ensure_weights, is_ready, resolve_model
 from tests.support.tiny_gguf import query_weight, tiny_wheel
+from tests.support.waiting import PATIENCE_S, process
 
 FILES = {
     "config.json",
@@ -215,8 +215,8 @@ def test_two_processes_at_once_fetch_once(tiny, tmp_path):
     )
     commands = [[sys.executable, "-c", program, str(tmp_path), str(tmp_path / own)] for own in ("a", "b")]
     root = Path(__file__).parents[3]
-    running = [subprocess.Popen(command, cwd=root) for command in commands]
-    assert [process.wait(60) for process in running] == [0, 0]
+    with process(commands[0], cwd=root) as one, process(commands[1], cwd=root) as other:
+        assert [each.wait(PATIENCE_S) for each in (one, other)] == [0, 0]
     assert count.read_text() == "x"
     assert is_ready(tiny[0], home=tmp_path)
 

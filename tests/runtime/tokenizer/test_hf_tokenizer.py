@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-import threading
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from agentform.errors import InvalidRequest, WeightsCorrupt
 from agentform.runtime.engine import Tokenizer
 from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
 from tests.support.tiny_tokenizer import CHATML, CHATML_WITH_TOOLS, write_tiny_tokenizer
+from tests.support.waiting import background
 
 TOOL = {
     "type": "function",
@@ -170,11 +170,8 @@ def test_encoding_data_is_not_disturbed_by_other_threads_that_encode_control(pla
             if (plain.encode("<|im_end|>", control=control) == (2,)) is not control:
                 wrong.append(1)
 
-    threads = [threading.Thread(target=work, args=(n % 2 == 0,)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with background(*(partial(work, n % 2 == 0) for n in range(4))):
+        pass
     assert not wrong
 
 

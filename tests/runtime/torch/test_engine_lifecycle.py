@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import threading
+from functools import partial
 
 import anyio
 import pytest
@@ -11,6 +11,7 @@ from agentform.runtime.scheduling.generation import GenerateJob
 from agentform.runtime.scheduling.scheduler import Scheduler
 from tests.support.engines import complete, settled
 from tests.support.tiny_model import greedy
+from tests.support.waiting import PATIENCE_S, background
 
 PROMPT = tuple(range(20, 60))
 SCORE = ScoreRequest(prompt_ids=PROMPT, branches=(Branch(path=(), candidates=(1, 2)),))
@@ -75,15 +76,17 @@ async def test_deadline_counts_the_wait_in_the_queue(make_engine, gate):
     async with anyio.create_task_group() as group:
         group.start_soon(complete, engine, PROMPT, 50)
         await gate.reached(1)
-        late = {}
+        late, begun = {}, anyio.Event()
 
         async def run():
+            begun.set()
             late["last"] = (await complete(engine, tuple(range(100, 140)), 50, deadline_s=0.03)).last
             with pytest.raises(DeadlineExceeded):
                 await engine.score(ScoreRequest(prompt_ids=(1,), branches=SCORE.branches, deadline_s=0.0))
 
         group.start_soon(run)
-        await anyio.sleep(0.05)
+        await begun.wait()
+        await anyio.sleep(0.05)  # the deadline has begun with the request
         gate.open()
     assert late["last"].finish == "deadline"
     assert late["last"].usage.computed_tokens == 0
@@ -137,7 +140,7 @@ async def test_a_failure_of_the_loop_itself_fails_all_and_hangs_none(make_engine
             await call
         errors.append(caught.value)
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENCE_S):
         async with anyio.create_task_group() as group:
             group.start_soon(run, complete(engine, PROMPT, 4))
             group.start_soon(run, complete(engine, PROMPT[:20], 4))
@@ -197,11 +200,8 @@ def test_an_engine_serves_several_event_loops_at_once(engine, tiny):
         prompt = (*PROMPT, 3 + index)
         answers[index] = anyio.run(complete, engine, prompt, 8, backend=backend).token_ids
 
-    threads = [threading.Thread(target=run, args=(i, backend)) for i, backend in enumerate(["asyncio", "trio"] * 2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
+    with background(*(partial(run, i, backend) for i, backend in enumerate(["asyncio", "trio"] * 2))):
+        pass
     assert answers == {i: greedy(tiny.reference, (*PROMPT, 3 + i), 8) for i in range(4)}
 
 
@@ -222,7 +222,7 @@ def test_an_engine_that_is_dropped_ends_its_thread(make_engine, tiny):
     engine = TorchEngine(tiny.folder, kv_budget_bytes=1 << 20)
     thread = engine_thread(engine)
     del engine
-    thread.join(5)
+    thread.join(PATIENCE_S)
     assert not thread.is_alive()
 
 

@@ -22,6 +22,7 @@ from agentform.runtime.torch.engine import TorchEngine
 from tests.support.engines import complete
 from tests.support.tiny_hybrids import write_tiny_hybrid
 from tests.support.tiny_model import greedy, write_tiny_model
+from tests.support.waiting import PATIENCE_S, process
 
 PROMPT = tuple(range(20, 80))
 FAMILIES = ("llama", "qwen3_next", "mamba2")
@@ -161,8 +162,8 @@ WRITER = """
 
 def test_two_processes_share_a_folder(tmp_path):
     command = [sys.executable, "-c", textwrap.dedent(WRITER), str(tmp_path)]
-    processes = [subprocess.Popen(command) for _ in range(2)]
-    assert [process.wait(60) for process in processes] == [0, 0]
+    with process(command) as one, process(command) as other:
+        assert [each.wait(PATIENCE_S) for each in (one, other)] == [0, 0]
     assert all(read_entry(place) for place in entries(tmp_path))
 
 

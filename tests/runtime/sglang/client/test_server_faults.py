@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import socket
-import threading
 from contextlib import aclosing, contextmanager
 
 import anyio
@@ -28,6 +27,7 @@ from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
 from tests.runtime.sglang.conftest import SOON
 from tests.support.engines import complete
 from tests.support.fake_sglang import FakeSGLang, Fault, served
+from tests.support.waiting import PATIENCE_S, background
 
 pytestmark = pytest.mark.anyio
 PROMPT = tuple(range(20, 60))
@@ -188,7 +188,7 @@ async def test_a_server_that_comes_back_is_asked_again(fake):
         group.start_soon(server.score, SCORE)
         await anyio.sleep(0.05)
         with served(fake, port=first.port):
-            with anyio.fail_after(20):
+            with anyio.fail_after(PATIENCE_S):
                 while len(fake.requests_of()) < 3:  # noqa: ASYNC110 - a thread's state
                     await anyio.sleep(0.01)
             await server.score(SCORE)
@@ -213,7 +213,7 @@ async def test_another_model_after_an_outage_is_not_taken_for_the_same(fake):
     async with anyio.create_task_group() as group:
         group.start_soon(work)
         await anyio.sleep(0.05)
-        with served(fake, port=first.port), anyio.fail_after(20):
+        with served(fake, port=first.port), anyio.fail_after(PATIENCE_S):
             while not failed:  # noqa: ASYNC110
                 await anyio.sleep(0.01)
     assert isinstance(failed[0], ModelMismatch)
@@ -233,11 +233,11 @@ def dropping():
                 except OSError:
                     return
 
-        thread = threading.Thread(target=run)
-        thread.start()
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        listener.shutdown(socket.SHUT_RDWR)
-        thread.join(5)
+        with background(run):
+            try:
+                yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+            finally:
+                listener.shutdown(socket.SHUT_RDWR)
 
 
 def test_nobody_there():
@@ -315,7 +315,7 @@ async def test_leaving_early_ends_the_request_there(connect, fake):
         async with aclosing(server.generate(GenerateRequest(prompt_ids=PROMPT, max_tokens=200))) as stream:
             await anext(stream)
         rid = fake.requests_of()[0]["rid"]
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENCE_S):
             while rid not in fake.disconnected:  # noqa: ASYNC110 - a thread's state
                 await anyio.sleep(0.005)
     assert fake.aborted == ([] if fake.is_router else [rid])

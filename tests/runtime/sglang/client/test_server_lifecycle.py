@@ -13,6 +13,7 @@ from agentform.runtime.sglang.client.server import SGLangServer
 from tests.runtime.sglang.conftest import SOON
 from tests.support.engines import complete
 from tests.support.fake_sglang import FakeSGLang, Fault, served
+from tests.support.waiting import PATIENCE_S
 
 PROMPT = tuple(range(20, 60))
 SCORE = ScoreRequest(prompt_ids=PROMPT, branches=(Branch(path=(), candidates=(1, 2)),))
@@ -57,7 +58,7 @@ async def test_closing_ends_what_is_in_flight(connect, fake):
     async with anyio.create_task_group() as group:
         group.start_soon(run, complete(server, PROMPT, 5))
         group.start_soon(run, server.score(SCORE))
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENCE_S):
             while len(fake.requests_of()) < 2:  # noqa: ASYNC110 - a thread's state
                 await anyio.sleep(0.005)
         await server.aclose()
@@ -71,7 +72,7 @@ async def test_closing_from_another_loop_ends_what_is_in_flight(connect, fake):
     async with anyio.create_task_group() as group:
 
         async def close():
-            with anyio.fail_after(10):
+            with anyio.fail_after(PATIENCE_S):
                 while not fake.requests_of():  # noqa: ASYNC110 - a thread's state
                     await anyio.sleep(0.005)
             await anyio.to_thread.run_sync(anyio.run, server.aclose)
@@ -90,7 +91,7 @@ async def test_cancelling_a_completion_ends_it_there_too(connect, fake):
                 scope.cancel()
         assert scope.cancelled_caught
         rid = fake.requests_of()[0]["rid"]
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENCE_S):
             while rid not in fake.disconnected:  # noqa: ASYNC110 - a thread's state
                 await anyio.sleep(0.005)
         assert fake.aborted == ([] if fake.is_router else [rid])

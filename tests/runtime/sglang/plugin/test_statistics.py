@@ -14,6 +14,7 @@ from agentform.runtime.sglang.plugin.statistics import (
     read_snapshot_statistics,
     write_snapshot_statistics,
 )
+from tests.support.waiting import PATIENCE_S
 
 EMPTY = SnapshotPoolStatistics(
     codec="c", policy="int8", num_slots=8, slot_bytes=100, live_slot_bytes=400, int8_slot_bytes=120
@@ -51,7 +52,7 @@ def test_the_file_follows_without_being_asked(tmp_path):
     file = StatisticsFile(tmp_path / "pool.json", read, interval_s=0.001)
     assert read_snapshot_statistics(tmp_path / "pool.json") == EMPTY
     now[0] = replace(EMPTY, stored=1)
-    assert written.wait(60)
+    assert written.wait(PATIENCE_S)
     assert read_snapshot_statistics(tmp_path / "pool.json") == now[0]
     now[0] = replace(EMPTY, stored=2)
     file.close()
@@ -72,7 +73,7 @@ def test_a_file_that_cannot_be_written_stops_nothing(tmp_path):
     (folder / "pool.json").unlink()
     folder.rmdir()
     now[0] = replace(EMPTY, stored=1)
-    assert tried.wait(60)
+    assert tried.wait(PATIENCE_S)
     folder.mkdir()
     file.close()
     assert read_snapshot_statistics(folder / "pool.json") == now[0]
