@@ -7,12 +7,12 @@ or calls whose arguments are valid, and whoever asked runs them.
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
+from agentform._util.lru import BoundedDict
 from agentform.agent.streaming import Streaming, streaming
 from agentform.decoding.limits import Limits
 from agentform.decoding.session import Session
@@ -94,8 +94,8 @@ class Responder:
         self._scoring = scoring or Scoring.of(engine)
         self._reasoning = reasoning or Reasoning()
         self._priors = priors or PriorStore()
-        self._callers: OrderedDict[str, Caller] = OrderedDict()
-        self._token_ids: OrderedDict[str, tuple[int, ...]] = OrderedDict()
+        self._callers: BoundedDict[str, Caller] = BoundedDict(_KEPT_CALLERS)
+        self._token_ids: BoundedDict[str, tuple[int, ...]] = BoundedDict(_KEPT_CONVERSATIONS)
 
     async def respond(
         self,
@@ -133,14 +133,14 @@ class Responder:
         session = Session(
             self.engine, limits=limits or self.limits, conversation=conversation, sampling=sampling or Sampling()
         )
-        past = self._token_ids.get(conversation, ()) if conversation else ()
+        past = self._token_ids.get(conversation) or () if conversation else ()
         heard = _Heard(emit)
         try:
             turn = await caller.turn(session, rest, past=past, aim=aim, emit=heard)
         except ArgumentsTruncated as error:
             return _cut_off("" if form else heard.text, error, session)
         if conversation:
-            _keep(self._token_ids, conversation, turn.token_ids, _KEPT_CONVERSATIONS)
+            self._token_ids[conversation] = turn.token_ids
         for call in turn.message.calls:
             await heard(CallReady(call=call))
         return _response(turn, form, session)
@@ -171,7 +171,7 @@ class Responder:
                 reasoning=self._reasoning,
                 priors=self._priors,
             )
-        _keep(self._callers, key, caller, _KEPT_CALLERS)
+        self._callers[key] = caller
         return caller
 
 
@@ -215,14 +215,6 @@ def _cut_off(content: str, error: ArgumentsTruncated, session: Session) -> Respo
         prompt_usage=session.prompt_usage or Usage(),
         truncated=error,
     )
-
-
-def _keep(kept: OrderedDict[str, Any], key: str, value: Any, most: int) -> None:
-    """Put `value` at the end of what is kept, and let the oldest go."""
-    kept[key] = value
-    kept.move_to_end(key)
-    while len(kept) > most:
-        kept.popitem(last=False)
 
 
 class _Heard:

@@ -111,7 +111,7 @@ def cache_plot(
 @cache_app.command("inspect")
 def cache_inspect(folder: Annotated[Path, typer.Argument(help="The cache_dir of an engine.")]) -> None:
     """List what a cache folder holds."""
-    from agentform.cli.cache_view import inspect_folder
+    from agentform.cli.cache_stats import inspect_folder
 
     inspect_folder(folder, Console())
 

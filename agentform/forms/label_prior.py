@@ -10,12 +10,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeGuard, cast
+
+from agentform._util.files import write_atomically
 
 __all__ = ["CONTENT_FREE", "PriorStore", "calibrated"]
 
@@ -99,10 +99,7 @@ class PriorStore:
     @staticmethod
     def _write(folder: Path, key: str, prior: Sequence[float]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=folder, suffix=".tmp")
-        with os.fdopen(handle, "w") as file:
-            json.dump(list(prior), file)
-        os.replace(name, folder / f"{key}.json")
+        write_atomically(folder / f"{key}.json", json.dumps(list(prior)))
 
 
 def _is_numbers(value: object) -> TypeGuard[list[float]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from agentform._util.gather import at_once
+from agentform._util.prefixes import shared_prefix
 from agentform.decoding.insertion_point import Place
 from agentform.decoding.limits import Limits
 from agentform.decoding.session import Session
@@ -193,7 +194,8 @@ async def _log_scores(
     """Log score of each answer of each question; one request for all."""
     posed = [pose(question, place, scoring.lead_in, rotations=scoring.rotations) for question in questions]
     every = [item for items in posed for item in items]
-    prompt_ids = _shared([item.context.ids for item in every])
+    # Prompts differ where a lead-in stands before a frame with control tokens.
+    prompt_ids = shared_prefix([item.context.ids for item in every])
     lines = [_lines(session.tokenizer, item, len(prompt_ids)) for item in every]
     opening = _opening(session.tokenizer, place.json(), every, lines) if questions[0].kind != "action" else ()
     tries = [build_trie([line[len(opening) :] for line in own]) for own in lines]
@@ -201,13 +203,6 @@ async def _log_scores(
     logprobs = iter(await session.score(prompt_ids + opening, branches, aside=aside))
     scored = iter([trie.log_scores([next(logprobs) for _ in trie.branches]) for trie in tries])
     return [_by_answer(items, [next(scored) for _ in items]) for items in posed]
-
-
-def _shared(prompts: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """The common beginning; prompts differ where a lead-in stands before a frame with control tokens."""
-    low, high = min(prompts), max(prompts)
-    length = next((at for at, token in enumerate(low) if at >= len(high) or high[at] != token), len(low))
-    return low[:length]
 
 
 def _lines(tokenizer: Tokenizer, posed: Posed, num_shared: int) -> list[tuple[int, ...]]:
@@ -224,7 +219,7 @@ def _opening(
     """
     if not begin.tail or any(item.context != begin for item in posed):
         return ()
-    return _shared([tokenizer.encode(begin.tail), *(line for own in lines for line in own)])
+    return shared_prefix([tokenizer.encode(begin.tail), *(line for own in lines for line in own)])
 
 
 def _by_answer(posed: Sequence[Posed], scored: Sequence[Sequence[float]]) -> tuple[float, ...]:

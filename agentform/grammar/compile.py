@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from threading import Lock
@@ -13,6 +12,7 @@ from typing import Any
 
 from llguidance import LLMatcher, LLParserLimits, regex_to_lark
 
+from agentform._util.lru import BoundedDict
 from agentform.errors import GrammarError, Relaxation
 from agentform.grammar.limits import CompileLimits
 from agentform.grammar.loosen import RUNGS
@@ -77,19 +77,15 @@ class Compiler:
         store: GrammarStore | None = None,
     ) -> None:
         self._vocabulary = vocabulary
-        self._keep = keep
         self._limits = limits or CompileLimits()
         self._store = store
-        self._kept: OrderedDict[GrammarSpec, CompiledGrammar] = OrderedDict()
+        self._kept: BoundedDict[GrammarSpec, CompiledGrammar] = BoundedDict(keep)
         self._lock = Lock()
 
     def cached(self, spec: GrammarSpec) -> CompiledGrammar | None:
         """The compiled grammar, if it is at hand."""
         with self._lock:
-            found = self._kept.get(spec)
-            if found is not None:
-                self._kept.move_to_end(spec)
-            return found
+            return self._kept.use(spec)
 
     def compile(self, spec: GrammarSpec) -> CompiledGrammar:
         """Compile `spec`, or take it from what was compiled before.
@@ -106,8 +102,6 @@ class Compiler:
         made = self._of_schema(spec) if spec.kind == "json_schema" else self._of_text(spec)
         with self._lock:
             self._kept[spec] = made
-            while len(self._kept) > self._keep:
-                self._kept.popitem(last=False)
         return made
 
     def _of_text(self, spec: GrammarSpec) -> CompiledGrammar:

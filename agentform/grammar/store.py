@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from agentform._util.files import write_atomically
 from agentform.errors import Relaxation
 from agentform.grammar.keywords import Dialect
 from agentform.grammar.spec import GrammarSpec
@@ -68,17 +67,11 @@ class GrammarStore:
             return
         with suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._write(self._path(key), f"{body}\n{_digest(body)}")
+            write_atomically(self._path(key), f"{body}\n{_digest(body)}")
             self._trim()
 
     def _path(self, key: str) -> Path:
         return self._folder / f"{key}.json"
-
-    def _write(self, path: Path, text: str) -> None:
-        handle, name = tempfile.mkstemp(dir=self._folder, suffix=".tmp")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(name, path)  # whole or not at all, whoever else writes it
 
     def _trim(self) -> None:
         found = sorted((item.stat().st_mtime, item.stat().st_size, item) for item in self._folder.glob("*.json"))

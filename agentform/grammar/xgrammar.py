@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from agentform._util.lru import BoundedDict
 from agentform.errors import GrammarError, MissingDependency, Relaxation
 from agentform.grammar.compile import parse_schema
 from agentform.grammar.limits import CompileLimits
@@ -103,18 +103,17 @@ class XGrammarCompiler:
     ) -> None:
         self._xgrammar = _imported()
         self._vocabulary = vocabulary
-        self._keep = keep
         self._limits = limits or CompileLimits()
         self._store = store
         self._info = _tokenizer_info(self._xgrammar, vocabulary)
         self._native = self._xgrammar.GrammarCompiler(self._info, max_threads=num_threads, cache_enabled=False)
-        self._kept: OrderedDict[GrammarSpec, XGrammarCompiled] = OrderedDict()
+        self._kept: BoundedDict[GrammarSpec, XGrammarCompiled] = BoundedDict(keep)
         self._lock = Lock()
 
     def cached(self, spec: GrammarSpec) -> XGrammarCompiled | None:
         """The compiled grammar, if it is at hand."""
         with self._lock:
-            return self._kept.get(spec)
+            return self._kept.use(spec)
 
     def compile(self, spec: GrammarSpec) -> XGrammarCompiled:
         """See `Compiler.compile`."""
@@ -127,8 +126,6 @@ class XGrammarCompiler:
         made = self._stored(spec) or self._build(spec)
         with self._lock:
             self._kept[spec] = made
-            while len(self._kept) > self._keep:
-                self._kept.popitem(last=False)
         return made
 
     def _stored(self, spec: GrammarSpec) -> XGrammarCompiled | None:

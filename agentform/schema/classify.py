@@ -7,11 +7,23 @@ from typing import Any
 
 from agentform.messages import JsonValue
 from agentform.schema.closed_values import identity, types_of
-from agentform.schema.form import Choice, Fixed, Leaf, Node, Path, Repeat, Subset, Union
-from agentform.schema.keywords import SchemaDict
+from agentform.schema.form import Choice, Fixed, Free, Leaf, Node, Path, Repeat, Subset, Union, leaves
+from agentform.schema.keywords import SchemaDict, is_annotation
 from agentform.schema.union_labels import json_types
 
-__all__ = ["always_written", "closed_leaf", "is_disjoint", "is_record", "only_constrains", "union_of"]
+__all__ = [
+    "MAX_REPEAT",
+    "MAX_SUBSET",
+    "always_written",
+    "bounds_of",
+    "closed_leaf",
+    "has_free",
+    "is_disjoint",
+    "is_plain_array",
+    "is_record",
+    "only_constrains",
+    "union_of",
+]
 
 _SHAPE = frozenset(["properties", "$ref", "type", "anyOf", "oneOf", "allOf", "enum", "const", "items"])
 
@@ -90,3 +102,27 @@ def _admits(node: Node, value: JsonValue) -> bool:
             return any(_admits(arm, value) for arm in node.arms)
         case _:
             return False
+
+
+MAX_SUBSET = 64
+"""The most options of which any may be in the list."""
+MAX_REPEAT = 8
+"""The most items of a list whose items are decided one after another."""
+
+_PLAIN = frozenset(["type", "items", "minItems", "maxItems", "uniqueItems", "$defs", "definitions"])
+
+
+def is_plain_array(schema: SchemaDict) -> bool:
+    """Whether nothing but its items' schema, their number and their being distinct is asked of an array."""
+    return isinstance(schema.get("items"), dict) and all(key in _PLAIN or is_annotation(key) for key in schema)
+
+
+def bounds_of(schema: SchemaDict) -> tuple[int, int | None, bool]:
+    """The least and the most items, and whether they must be distinct."""
+    most = schema.get("maxItems")
+    return int(schema.get("minItems", 0)), None if most is None else int(most), schema.get("uniqueItems") is True
+
+
+def has_free(node: Node) -> bool:
+    """Whether a free leaf is in the node."""
+    return any(isinstance(leaf, Free) for leaf in leaves(node))

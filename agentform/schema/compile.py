@@ -6,11 +6,15 @@ from dataclasses import dataclass, replace
 
 from agentform.errors import UnsupportedSchema
 from agentform.messages import JsonValue
-from agentform.schema.arrays import MAX_REPEAT, MAX_SUBSET, bounds_of, has_free, is_plain_array
 from agentform.schema.classify import (
+    MAX_REPEAT,
+    MAX_SUBSET,
     always_written,
+    bounds_of,
     closed_leaf,
+    has_free,
     is_disjoint,
+    is_plain_array,
     is_record,
     only_constrains,
     union_of,
@@ -34,9 +38,8 @@ from agentform.schema.form import (
     pointer,
 )
 from agentform.schema.keywords import LEFT_TO_VALIDATION, Schema, SchemaDict, is_annotation, unknown_keywords
-from agentform.schema.normalize import asked_of
+from agentform.schema.normalize import asked_of, settle
 from agentform.schema.refs import Document
-from agentform.schema.settle import settle
 from agentform.schema.union_labels import label_arms
 
 __all__ = ["MAX_DEPTH", "MAX_NODES", "compile_schema"]

@@ -8,6 +8,7 @@ import types
 import typing
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from inspect import Parameter
 from typing import Annotated, Any
 
@@ -20,7 +21,7 @@ from agentform.messages import JsonValue
 from agentform.schema.target import Target, load_adapter
 from agentform.schema.validate import Validator
 
-__all__ = ["annotation_of", "bind_arguments", "load_signature", "parameters_of", "underlying"]
+__all__ = ["annotation_of", "bind_arguments", "documentation", "load_signature", "parameters_of", "underlying"]
 
 _VARIADIC = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
 
@@ -163,3 +164,25 @@ def _is_wrapped(parameter: Parameter) -> bool:
 
 def _say(fn: Callable[..., Any]) -> str:
     return getattr(underlying(fn), "__qualname__", repr(fn))
+
+
+def documentation(fn: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+    """What a docstring says of the function, and of its parameters by name."""
+    text = _docstring(fn)
+    if "\n" not in text:
+        return text, {}
+    from docstring_parser import parse
+
+    try:
+        parsed = parse(text)
+    except Exception:  # a docstring that resembles a style but breaks it is plain text
+        return text, {}
+    said = "\n\n".join(part.strip() for part in (parsed.short_description, parsed.long_description) if part)
+    return said, {item.arg_name: " ".join((item.description or "").split()) for item in parsed.params}
+
+
+def _docstring(fn: Callable[..., Any]) -> str:
+    while isinstance(fn, partial):
+        fn = fn.func
+    own = inspect.getdoc(underlying(fn))
+    return (own if inspect.isroutine(fn) else own or inspect.getdoc(type(fn))) or ""

@@ -28,9 +28,15 @@ from agentform.schema.json_text import plain
 from agentform.schema.target import Target, load
 from agentform.schema.validate import Validator
 from agentform.tools.context import RunContext
-from agentform.tools.docstring import documentation
 from agentform.tools.policy import OnToolError, ToolPolicy
-from agentform.tools.signature import annotation_of, bind_arguments, load_signature, parameters_of, underlying
+from agentform.tools.signature import (
+    annotation_of,
+    bind_arguments,
+    documentation,
+    load_signature,
+    parameters_of,
+    underlying,
+)
 
 __all__ = ["Tool", "tool"]
 

@@ -8,6 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from agentform._util.prefixes import common_prefix
 from agentform.decoding.insertion_point import Place, after, at
 from agentform.decoding.session import Session
 from agentform.decoding.token_context import Context, advance, continue_from, splice
@@ -241,7 +242,7 @@ class Caller:
         encode = self.engine.tokenizer.encode
         done = encode(end.tail)
         line = encode(end.line(self.frame.between_calls + self.frame.marker), control=True)
-        kept = next((at for at, (a, b) in enumerate(zip(done, line, strict=False)) if a != b), len(done))
+        kept = common_prefix(done, line)
         ends = sorted(self.engine.tokenizer.eos_ids)
         # Where the last token would merge with what comes next, the turn ends only after that token was written.
         branch = Branch(path=(), candidates=(line[kept], *(ends if kept == len(done) else done[kept : kept + 1])))

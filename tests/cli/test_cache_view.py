@@ -5,7 +5,7 @@ import os
 import pytest
 from rich.console import Console
 
-from agentform.cli.cache_view import inspect_folder, show_statistics, stats_of_folder
+from agentform.cli.cache_stats import inspect_folder, show_statistics, stats_of_folder
 from agentform.errors import InvalidInput
 from agentform.runtime.cache.statistics import CacheStatistics, ConversationStatistics
 from agentform.runtime.cache.tiers.entry_file import Entry, write_entry

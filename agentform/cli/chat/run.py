@@ -16,7 +16,7 @@ from agentform._util.paths import cache_home
 from agentform.agent.agent import Agent
 from agentform.agent.conversation import Conversation
 from agentform.agent.sqlite_store import SQLiteStore
-from agentform.cli.cache_view import show_statistics
+from agentform.cli.cache_stats import show_statistics
 from agentform.cli.chat.tools import load_tools
 from agentform.cli.chat.view import TurnView
 from agentform.cli.engine_spec import open_engine

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from agentform.runtime.cache.counters import Counters
+from agentform._util.lru import BoundedDict
 from agentform.runtime.cache.eviction import Cut
 from agentform.runtime.cache.handle import Lease
 from agentform.runtime.cache.miss_reasons import Evicted, Miss, explain
 from agentform.runtime.cache.radix_tree import Match, Node, upwards
 from agentform.runtime.cache.return_times import ReturnTimes
+from agentform.runtime.cache.statistics import ConversationStatistics
 from agentform.runtime.cache.working_set import ReuseDistances
 
-__all__ = ["Ledger"]
+__all__ = ["Counters", "Ledger", "Tally"]
 
-
-_CONVERSATIONS = 1024
+_ENDS = 1024
+_TALLIES = 256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +35,8 @@ class Ledger:
         self._evicted = Evicted()
         self._returns = ReturnTimes()
         self.reuse = ReuseDistances()
-        self._ends: OrderedDict[str, Node] = OrderedDict()
         self._pins: dict[str, _Pin] = {}
+        self._ends: BoundedDict[str, Node] = BoundedDict(_ENDS, dropped=lambda name, _: self._forget_pin(name))
 
     def request(self, lease: Lease, ids: Sequence[int], match: Match, usable: int, *, recurrent: bool) -> None:
         """A request was admitted; gives its lease the reason of its miss."""
@@ -70,9 +71,6 @@ class Ledger:
     def ended(self, node: Node, conversation: str) -> None:
         """A request of the conversation ended at `node`."""
         self._ends[conversation] = node
-        self._ends.move_to_end(conversation)
-        while len(self._ends) > _CONVERSATIONS:
-            self._pins.pop(self._ends.popitem(last=False)[0], None)
 
     def left(self, conversation: str, now: float, label: str | None = None) -> None:
         """The conversation left where it ended, which is pinned for as long as it may stay away."""
@@ -90,7 +88,9 @@ class Ledger:
     def turn_ended(self, conversation: str, now: float) -> None:
         """A conversation ended its turn where its last request ended."""
         self.left(conversation, now)
-        self.counters.conversation(conversation).last_length = self._ends[conversation].end
+        end = self._ends.get(conversation)
+        assert end is not None, "a turn that ended without a request"
+        self.counters.conversation(conversation).last_length = end.end
 
     def evicted(self, given: Cut) -> None:
         """Something was given up."""
@@ -100,6 +100,9 @@ class Ledger:
         else:
             self.counters.evicted_snapshots += 1
             self._evicted.remember(given.path)
+
+    def _forget_pin(self, conversation: str) -> None:
+        self._pins.pop(conversation, None)
 
     def _explain(self, lease: Lease, ids: Sequence[int], match: Match, usable: int) -> Miss | None:
         start, name = lease.start, lease.conversation
@@ -114,3 +117,65 @@ class Ledger:
             evicted=self._evicted,
             snapshot_evicted=any(node.path() in self._evicted for node in above),
         )
+
+
+@dataclass(kw_only=True)
+class Tally:
+    """Counts of requests and of their prompts' tokens."""
+
+    requests: int = 0
+    lookup: int = 0
+    hit: int = 0
+    matched: int = 0
+    restored: int = 0
+    resumed: int = 0
+    refreshed: int = 0
+    misses: Counter[str] = field(default_factory=Counter[str])
+    last_length: int = 0
+    """Tokens of the last request, prompt and completion."""
+
+    def add(
+        self, *, lookup: int, hit: int, matched: int, restored: int, resumed: int, refreshed: int, miss: Miss | None
+    ) -> None:
+        """Count one request; `hit` of its prompt's tokens need not be computed, `matched` have KV."""
+        self.requests += 1
+        self.lookup += lookup
+        self.hit += hit
+        self.matched += matched
+        self.restored += restored
+        self.resumed += resumed
+        self.refreshed += refreshed
+        if miss is not None:
+            self.misses[miss.kind] += 1
+
+    @property
+    def replayed(self) -> int:
+        """Tokens with KV that ran again."""
+        return self.matched - self.hit + self.refreshed
+
+    def statistics(self) -> ConversationStatistics:
+        """As a frozen value."""
+        return ConversationStatistics(
+            requests=self.requests,
+            lookup_tokens=self.lookup,
+            hit_tokens=self.hit,
+            replayed_tokens=self.replayed,
+            misses=dict(self.misses),
+        )
+
+
+class Counters:
+    """Whole-engine counts and a table of the conversations used last."""
+
+    def __init__(self) -> None:
+        self.total = Tally()
+        self.computed = self.evicted_tokens = self.evicted_snapshots = self.declined_snapshots = 0
+        self._conversations: BoundedDict[str, Tally] = BoundedDict(_TALLIES)
+
+    def conversation(self, name: str) -> Tally:
+        """The tally of one conversation, new if need be; the one unused for longest makes room."""
+        return self._conversations.setdefault(name, Tally())
+
+    def conversations(self) -> dict[str, ConversationStatistics]:
+        """All tallies that are remembered."""
+        return {name: tally.statistics() for name, tally in self._conversations.items()}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from agentform._util.lru import BoundedDict
 
 __all__ = ["Evicted", "Miss", "explain"]
 
@@ -23,13 +24,11 @@ class Evicted:
     """Remembers, by hash, prefixes whose last token or snapshot was evicted; the oldest are forgotten first."""
 
     def __init__(self) -> None:
-        self._hashes: OrderedDict[int, None] = OrderedDict()
+        self._hashes: BoundedDict[int, None] = BoundedDict(_REMEMBERED)
 
     def remember(self, prefix: tuple[int, ...]) -> None:
         """Note that the last token of `prefix`, or the snapshot behind it, is gone."""
         self._hashes[hash(prefix)] = None
-        while len(self._hashes) > _REMEMBERED:
-            self._hashes.popitem(last=False)
 
     def __contains__(self, prefix: tuple[int, ...]) -> bool:
         return hash(prefix) in self._hashes

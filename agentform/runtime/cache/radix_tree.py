@@ -16,6 +16,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from agentform._util.prefixes import common_prefix
 from agentform.runtime.cache.ranges import Runs, count, cut, join
 
 __all__ = ["Match", "Node", "RadixTree", "Snapshot", "upwards"]
@@ -236,7 +237,7 @@ class RadixTree:
             child = node.children.get(ids[matched])
             if child is None:
                 break
-            same = _common(child.tokens, ids, matched)
+            same = common_prefix(child.tokens, ids, matched)
             node = child if same == len(child.tokens) else self._split(child, same)
             matched += same
             runs.append(node.runs)
@@ -269,21 +270,6 @@ def upwards(node: Node) -> Iterator[Node]:
 def _counter() -> Callable[[], float]:
     ticks = itertools.count(1)
     return lambda: float(next(ticks))
-
-
-def _common(a: tuple[int, ...], b: tuple[int, ...], offset: int) -> int:
-    """Length of the common prefix of `a` and `b[offset:]`."""
-    longest = min(len(a), len(b) - offset)
-    if a[:longest] == b[offset : offset + longest]:
-        return longest
-    low, high = 0, longest  # a[:low] is common, a[:high] is not
-    while high - low > 1:
-        middle = (low + high) // 2
-        if a[low:middle] == b[offset + low : offset + middle]:
-            low = middle
-        else:
-            high = middle
-    return low
 
 
 def _differing(offered: Runs, owned: Runs) -> Runs:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Sequence
+
+from agentform._util.lru import BoundedDict
 
 __all__ = ["ReturnTimes"]
 
@@ -24,8 +26,8 @@ class ReturnTimes:
     """
 
     def __init__(self) -> None:
-        self._left: OrderedDict[str, dict[str | None, float]] = OrderedDict()
-        self._pauses: OrderedDict[str | None, deque[float]] = OrderedDict()
+        self._left: BoundedDict[str, dict[str | None, float]] = BoundedDict(_CONVERSATIONS)
+        self._pauses: BoundedDict[str | None, deque[float]] = BoundedDict(_LABELS)
         self._labelled: deque[float] = deque(maxlen=_REMEMBERED)
 
     def left(self, conversation: str, now: float, label: str | None = None) -> float:
@@ -37,21 +39,15 @@ class ReturnTimes:
         if label is not None:
             away.pop(None, None)
         away[label] = now
-        self._left.move_to_end(conversation)
-        while len(self._left) > _CONVERSATIONS:
-            self._left.popitem(last=False)
         return self.limit_s(label)
 
     def came_back(self, conversation: str, now: float) -> None:
         """A request of the conversation came at `now`."""
-        for label, left in self._left.pop(conversation, {}).items():
+        for label, left in (self._left.pop(conversation) or {}).items():
             pause = max(0.0, now - left)
             self._pauses.setdefault(label, deque(maxlen=_REMEMBERED)).append(pause)
-            self._pauses.move_to_end(label)
             if label is not None:
                 self._labelled.append(pause)
-        while len(self._pauses) > _LABELS:
-            self._pauses.popitem(last=False)
 
     def limit_s(self, label: str | None = None) -> float:
         """The time by which nine of ten returned, at most two minutes; a guess before anyone did.
@@ -59,7 +55,7 @@ class ReturnTimes:
         Of a label with a short history the pauses of all labels count too.
         """
         prior = self._labelled if label is not None else ()
-        limit = _quantile(self._pauses.get(label, ()), prior)
+        limit = _quantile(self._pauses.get(label) or (), prior)
         return _FIRST_GUESS_S if limit is None else min(_LONGEST_PIN_S, limit)
 
 

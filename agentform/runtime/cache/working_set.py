@@ -9,9 +9,11 @@ uses counts the others in between in logarithmic time.
 from __future__ import annotations
 
 import itertools
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+
+from agentform._util.lru import BoundedDict
 
 __all__ = ["ReuseDistances", "WorkingSet"]
 
@@ -56,10 +58,11 @@ class ReuseDistances:
     """
 
     def __init__(self, *, most_keys: int = _MOST_KEYS) -> None:
-        self._most_keys = most_keys
         self._distances: Counter[int] = Counter()
         self._first_uses = 0
-        self._places: OrderedDict[Hashable, int] = OrderedDict()  # by last use, the oldest first
+        self._places: BoundedDict[Hashable, int] = BoundedDict(
+            most_keys, dropped=lambda _, place: self._tree.add(place, -1)
+        )
         self._tree = _Fenwick(2 * most_keys if most_keys < 1024 else 1024)
         self._next = 0
 
@@ -83,19 +86,15 @@ class ReuseDistances:
         return WorkingSet(distances=dict(self._distances), first_uses=self._first_uses)
 
     def _put(self, key: Hashable) -> None:
-        self._places.pop(key, None)
-        if len(self._places) == self._most_keys:
-            _, place = self._places.popitem(last=False)
-            self._tree.add(place, -1)
-        if self._next == len(self._tree):
-            self._renumber()
         self._places[key] = self._next
         self._tree.add(self._next, 1)
         self._next += 1
+        if self._next == len(self._tree):
+            self._renumber()
 
     def _renumber(self) -> None:
         """Close the gaps that returns left; a tree that is more than half full doubles."""
-        keys = list(self._places)
+        keys = [key for key, _ in self._places.items()]
         size = len(self._tree) * (2 if 2 * len(keys) >= len(self._tree) else 1)
         self._tree = _Fenwick(size)
         self._next = len(keys)

@@ -10,12 +10,12 @@ quantised again. The file, `four_bit.safetensors`, holds for each layer, by the 
 
 from __future__ import annotations
 
-import contextlib
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from agentform._util.files import replacing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -84,14 +84,5 @@ def write_four_bit(weights: Mapping[str, Mapping[str, np.ndarray]], folder: Path
     if not weights:
         return
     tensors = {f"{name}.{part}": values for name, parts in weights.items() for part, values in parts.items()}
-    with _replacing(folder / FOUR_BIT_FILE) as path:
+    with replacing(folder / FOUR_BIT_FILE) as path:
         save_file(tensors, path, metadata={"format": "q4_1", "version": _VERSION})
-
-
-@contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """A place to write to that becomes `path` at the end."""
-    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as scratch:
-        written = Path(scratch, path.name)
-        yield written
-        written.replace(path)

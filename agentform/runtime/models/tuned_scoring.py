@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from agentform._util.files import write_atomically
 from agentform._util.paths import cache_home
 from agentform.errors import InvalidInput
 
@@ -44,8 +43,5 @@ def write_scoring(digest: str, settings: Mapping[str, Any], *, home: Path | None
     """Write the settings whole, then rename into place; returns the file."""
     file = scoring_file(digest, home=home)
     file.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=file.parent, suffix=".tmp")
-    with os.fdopen(handle, "w", encoding="utf-8") as opened:
-        json.dump(dict(settings), opened, indent=1)
-    os.replace(name, file)
+    write_atomically(file, json.dumps(dict(settings), indent=1))
     return file

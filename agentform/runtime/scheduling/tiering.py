@@ -16,10 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from agentform.runtime.cache.eviction import Cut
+from agentform.runtime.cache.eviction import Cut, spilled
 from agentform.runtime.cache.prefix_cache import Lease, PrefixCache
 from agentform.runtime.cache.ranges import Runs, count
-from agentform.runtime.cache.spill import spilled
 from agentform.runtime.cache.statistics import TierStatistics
 from agentform.runtime.cache.tiers.disk import DiskIndex
 from agentform.runtime.cache.tiers.entry_file import Entry

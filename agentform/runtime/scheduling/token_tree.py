@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from agentform._util.prefixes import common_prefix
+
 __all__ = ["TokenTree", "pack"]
 
 
@@ -29,7 +31,7 @@ def pack(paths: Sequence[tuple[int, ...]], limit: int, *, max_ends: int | None =
     previous: tuple[int, ...] = ()
     trail: list[int] = []  # index, in the last tree, of each token of `previous`
     for path in sorted({path for path in paths if path}):
-        shared = _shared(previous, path)
+        shared = common_prefix(previous, path)
         if not trees or _is_full(trees[-1], len(path) - shared, limit, max_ends):
             trees.append(TokenTree())
             shared = 0
@@ -49,10 +51,3 @@ def _append(tree: TokenTree, path: tuple[int, ...], trail: list[int]) -> list[in
         tree.tokens.append(token)
     tree.ends[path] = trail[-1]
     return trail
-
-
-def _shared(a: tuple[int, ...], b: tuple[int, ...]) -> int:
-    for index, (x, y) in enumerate(zip(a, b, strict=False)):
-        if x != y:
-            return index
-    return min(len(a), len(b))

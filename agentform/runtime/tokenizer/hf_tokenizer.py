@@ -11,11 +11,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agentform._util.lru import BoundedDict
 from agentform.errors import InvalidRequest, WeightsCorrupt
 from agentform.runtime.models.extras import torch_extra
 from agentform.runtime.tokenizer.chat_template import ChatTemplate, read_json
 from agentform.runtime.tokenizer.control_text import ControlText, plain
-from agentform.runtime.tokenizer.encodings import Encodings
 from agentform.runtime.tokenizer.template_probe import renders_tools, turn_end
 from agentform.runtime.tokenizer.token_bytes import is_byte_level, token_bytes_table
 
@@ -28,6 +28,9 @@ __all__ = ["HFTokenizer"]
 
 _PROBES = (("x", "x"), (" x", "\n x"), ("", "\nx y\n"))
 """What stands before a control token and after it."""
+
+_KNOWN_CHARACTERS = 1 << 20
+"""Of texts whose ids are kept, for prompts, questions and options come back; ids take ten bytes a character."""
 
 
 class HFTokenizer:
@@ -56,7 +59,9 @@ class HFTokenizer:
         self._control_text = ControlText(special=special, structural=[token.content for token in structural])
         self._control_tokens = {t.content: (i, t) for i, t in added.items() if t.special or t in structural}
         self._mode = threading.Lock()  # guards what the library is told to take for control, and what is known
-        self._known = Encodings()
+        self._known: BoundedDict[tuple[str, bool], tuple[int, ...]] = BoundedDict(
+            _KNOWN_CHARACTERS, weight=lambda key, _: len(key[0])
+        )
         # Read now: whoever asks for `eos_ids` first may be on an event loop.
         self._configured_eos = [_configured_eos(folder / name) for name in ("generation_config.json", "config.json")]
 
@@ -111,7 +116,7 @@ class HFTokenizer:
         Raises: InvalidRequest when `text` is not valid Unicode.
         """
         with self._mode:
-            known = self._known.get(text, control=control)
+            known = self._known.use((text, control))
             if known is not None:
                 return known
             self._tokenizer.encode_special_tokens = not control
@@ -119,7 +124,7 @@ class HFTokenizer:
                 ids = tuple(self._tokenizer.encode(text, add_special_tokens=False).ids)
             except (TypeError, UnicodeEncodeError) as error:
                 raise InvalidRequest(f"text that cannot be encoded as UTF-8: {text[:40]!a}") from error
-            self._known.put(text, ids, control=control)
+            self._known[text, control] = ids
             return ids
 
     def decode(self, ids: Sequence[int]) -> str:

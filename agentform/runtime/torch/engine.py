@@ -25,8 +25,7 @@ from agentform.runtime.snapshots.plan import TierPlan
 from agentform.runtime.snapshots.policy import SnapshotPolicy
 from agentform.runtime.thread_channel import Mailbox
 from agentform.runtime.torch.core import Serving, ServingOptions
-from agentform.runtime.torch.cpu.kernel_caches import bound_kernel_caches
-from agentform.runtime.torch.cpu.process_tuning import in_short_thread
+from agentform.runtime.torch.cpu.process_tuning import bound_kernel_caches, in_short_thread
 from agentform.runtime.torch.cpu.select import Weights
 from agentform.runtime.torch.forward.memory_plan import MemoryPlan
 from agentform.runtime.torch.loaded_model import LoadedModel, load

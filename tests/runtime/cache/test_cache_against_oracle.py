@@ -10,9 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from agentform.runtime.cache.eviction import spilled
 from agentform.runtime.cache.prefix_cache import PrefixCache
 from agentform.runtime.cache.ranges import count, positions
-from agentform.runtime.cache.spill import spilled
 
 CAPACITY = 40
 SNAPSHOT = 3

@@ -10,17 +10,16 @@ digest of what it holds, so several processes that write the same entry write th
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
 import struct
-import tempfile
 from array import array
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agentform._util.files import write_atomically
 from agentform.errors import EngineError
 
 __all__ = ["PART_SUFFIX", "SUFFIX", "Entry", "Header", "name_of", "read_entry", "read_header", "write_entry"]
@@ -70,22 +69,16 @@ def write_entry(folder: Path, entry: Entry) -> Path:
     }
     header = json.dumps(head).encode()
     parts = (_MAGIC, struct.pack("<I", len(header)), header, _packed(entry.ids), entry.kv, entry.snapshot)
-    digest = hashlib.sha256()
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".", suffix=PART_SUFFIX)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            for part in parts:
-                digest.update(part)
-                file.write(part)
-            file.write(digest.digest())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, place)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+    write_atomically(place, _with_digest(parts), durable=True, suffix=PART_SUFFIX)
     return place
+
+
+def _with_digest(parts: Iterable[bytes]) -> Iterator[bytes]:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+        yield part
+    yield digest.digest()
 
 
 def read_header(place: Path) -> tuple[Header, tuple[int, ...]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 
+from agentform._util.lru import BoundedDict
 from agentform._util.prefixes import best_prefix
 from agentform.runtime.cache.statistics import TierStatistics
 from agentform.runtime.cache.tiers.entry_file import Entry, name_of
@@ -21,8 +21,10 @@ class HostIndex:
         """`whole`: an entry helps only a prompt that it is all of the beginning of, as recurrent states do."""
         self._whole = whole
         self._limit = limit_bytes
-        self._entries: OrderedDict[str, Entry] = OrderedDict()
-        self._used = 0
+        self._left: list[Entry] = []
+        self._entries: BoundedDict[str, Entry] = BoundedDict(
+            limit_bytes, weight=lambda _, entry: _size(entry), dropped=lambda _, entry: self._left.append(entry)
+        )
 
     def best(self, ids: Sequence[int], usable: int) -> tuple[int, str | None]:
         """How many of `ids[:usable]` an entry can bring, and its name."""
@@ -32,16 +34,13 @@ class HostIndex:
 
     def read(self, name: str) -> Entry | None:
         """An entry, which counts as a use."""
-        entry = self._entries.get(name)
-        if entry is not None:
-            self._entries.move_to_end(name)
-        return entry
+        return self._entries.use(name)
 
     def covers(self, ids: tuple[int, ...], *, exactly: bool) -> bool:
         """Whether an entry begins with all of `ids`, or is of just these."""
         return any(
             len(entry.ids) == len(ids) if exactly else True
-            for entry in self._entries.values()
+            for _, entry in self._entries.items()
             if entry.ids[: len(ids)] == ids
         )
 
@@ -50,37 +49,29 @@ class HostIndex:
         if not self._whole:
             for name in [n for n, held in self._entries.items() if entry.ids[: len(held.ids)] == held.ids]:
                 self.drop(name)
-        name = name_of(entry.guard, entry.ids)
-        self.drop(name)
-        self._entries[name] = entry
-        self._used += _size(entry)
-        left: list[Entry] = []
-        while self._used > self._limit:
-            oldest = next(iter(self._entries))
-            left.append(self._entries[oldest])
-            self.drop(oldest)
+        self._entries[name_of(entry.guard, entry.ids)] = entry
+        left, self._left = self._left, []
         return left
 
     def drop(self, name: str) -> None:
         """Forget an entry; harmless if it is not there."""
-        entry = self._entries.pop(name, None)
-        if entry is not None:
-            self._used -= _size(entry)
+        self._entries.pop(name)
 
     def statistics(self) -> TierStatistics:
         """Sizes as they are now; may be called from any thread."""
-        held = list(self._entries.values())
+        held = [entry for _, entry in self._entries.items()]
         return TierStatistics(
             entries=len(held),
             tokens=sum(len(entry.ids) for entry in held),
             snapshots=sum(bool(entry.snapshot) for entry in held),
-            used_bytes=self._used,
+            used_bytes=self._entries.total,
             limit_bytes=self._limit,
         )
 
     def integrity(self) -> None:
         """Assert that the bytes add up and that every entry is what its name says."""
-        assert self._used == sum(map(_size, self._entries.values())) <= self._limit, "host bytes are off"
+        sizes = [_size(entry) for _, entry in self._entries.items()]
+        assert self._entries.total == sum(sizes) <= self._limit, "host bytes are off"
         for name, entry in self._entries.items():
             assert name == name_of(entry.guard, entry.ids), "an entry under another's name"
             assert bool(entry.snapshot) == self._whole, "an entry that cannot be resumed from"

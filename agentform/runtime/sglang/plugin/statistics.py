@@ -7,13 +7,13 @@ The scheduler is another process, so its counters go into a small JSON file, rep
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from agentform._util.files import write_atomically
 from agentform.errors import InvalidInput
 
 __all__ = [
@@ -76,9 +76,7 @@ def read_snapshot_statistics(path: Path) -> SnapshotPoolStatistics | None:
 
 def write_snapshot_statistics(path: Path, statistics: SnapshotPoolStatistics) -> None:
     """Replace the file as a whole; a reader sees the old one or the new one."""
-    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    beside.write_text(json.dumps(asdict(statistics)), encoding="utf-8")
-    os.replace(beside, path)
+    write_atomically(path, json.dumps(asdict(statistics)), mode=0o666)
 
 
 class StatisticsFile:

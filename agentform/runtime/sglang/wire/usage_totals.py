@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from dataclasses import replace
 
+from agentform._util.lru import BoundedDict
 from agentform.messages import Usage
 from agentform.runtime.cache.statistics import CacheStatistics, ConversationStatistics
 
@@ -20,7 +20,7 @@ class Counts:
     def __init__(self, *, capacity_tokens: int = 0) -> None:
         self._lock = threading.Lock()
         self._total = CacheStatistics(capacity_tokens=capacity_tokens)
-        self._conversations: OrderedDict[str, ConversationStatistics] = OrderedDict()
+        self._conversations: BoundedDict[str, ConversationStatistics] = BoundedDict(_CONVERSATIONS)
 
     def add(self, usage: Usage, conversation: str | None) -> None:
         """Count one request; prompts of which SGLang did not say what was cached were not looked up."""
@@ -41,15 +41,13 @@ class Counts:
     def statistics(self) -> CacheStatistics:
         """A snapshot. What SGLang keeps to itself (evictions, residents, reasons for misses) stays 0 or empty."""
         with self._lock:
-            return replace(self._total, conversations=dict(self._conversations))
+            return replace(self._total, conversations=dict(self._conversations.items()))
 
     def _count_conversation(self, name: str, looked_up: int, hit: int) -> None:
-        known = self._conversations.pop(name, ConversationStatistics())
+        known = self._conversations.get(name) or ConversationStatistics()
         self._conversations[name] = replace(
             known,
             requests=known.requests + 1,
             lookup_tokens=known.lookup_tokens + looked_up,
             hit_tokens=known.hit_tokens + hit,
         )
-        while len(self._conversations) > _CONVERSATIONS:
-            self._conversations.popitem(last=False)

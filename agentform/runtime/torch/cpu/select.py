@@ -14,10 +14,10 @@ from agentform.errors import AgentformError
 from agentform.runtime.models.gguf import add_four_bit
 from agentform.runtime.models.int4_file import FOUR_BIT_FILE, FourBitFile, FourBitWeight
 from agentform.runtime.models.manifest import read_manifest
-from agentform.runtime.torch.cpu.freed_memory import give_back_freed_memory
 from agentform.runtime.torch.cpu.fused_layer import fuse_blocks, merged
 from agentform.runtime.torch.cpu.int4 import FourBitLinear, can_multiply_four_bit
 from agentform.runtime.torch.cpu.packed import PackedLinear, can_pack, pack_linears
+from agentform.runtime.torch.cpu.process_tuning import give_back_freed_memory
 from agentform.runtime.torch.forward.llama import DenseModel
 
 __all__ = ["Weights", "make_products"]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import os
 
-from agentform.runtime.torch.cpu.kernel_caches import bound_kernel_caches
+from agentform.runtime.torch.cpu.process_tuning import bound_kernel_caches
 
 
 def test_the_caches_are_bounded_and_a_bound_that_is_set_stays(monkeypatch):
