@@ -141,7 +141,7 @@ class Compiler:
         started = time.monotonic()
         prepared = prepare(schema, "llguidance")
         yield prepared.schema, prepared.relaxed
-        prepared = prepare(schema, "llguidance", fault_of=self._pattern_fault)
+        prepared = prepare(schema, "llguidance", fault_of=self._pattern_fault, step_fault=self._step_fault)
         yield prepared.schema, prepared.relaxed
         for rung in RUNGS:
             if rung is RUNGS[-1] or time.monotonic() - started < self._limits.compile_s:
@@ -152,6 +152,10 @@ class Compiler:
             return fault
         _, problem = self._try(f"start: %json {_styled({'type': 'string', 'pattern': pattern})}")
         return "something that llguidance does not take" if problem else ""
+
+    def _step_fault(self, step: float) -> str:
+        _, problem = self._try(f"start: %json {_styled({'type': 'number', 'multipleOf': step})}")
+        return "a step that llguidance does not count in" if problem else ""
 
     def _made(
         self, spec: GrammarSpec, prototype: LLMatcher, relaxed: tuple[Relaxation, ...], source: str

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
+from agentform._util.exact import exact
 from agentform.errors import GrammarError, Relaxation
 from agentform.grammar.keywords import ANNOTATIONS, FORMATS, KEYWORDS, VALIDATED, Dialect
 from agentform.grammar.walk import Schema, SchemaDict, escaped, map_subschemas
@@ -39,13 +43,20 @@ def grammar_relaxations(schema: Mapping[str, Any] | bool, dialect: Dialect = "ll
     return prepare(schema if isinstance(schema, bool) else dict(schema), dialect).relaxed
 
 
-def prepare(schema: Schema, dialect: Dialect, *, fault_of: Callable[[str], str] | None = None) -> Prepared:
+def prepare(
+    schema: Schema,
+    dialect: Dialect,
+    *,
+    fault_of: Callable[[str], str] | None = None,
+    step_fault: Callable[[float], str] | None = None,
+) -> Prepared:
     """The schema without annotations and without what the engine does not enforce.
 
-    `fault_of` says why a regular expression cannot be used, or `""`; by default `pattern_fault` does.
+    `fault_of` says why a regular expression cannot be used, or `""`; by default `pattern_fault` does. `step_fault`
+    says so of the step of a `multipleOf`; by default every step can be.
     Raises GrammarError for a schema that is nested too deeply to be walked through.
     """
-    preparing = _Preparing(dialect, fault_of or pattern_fault)
+    preparing = _Preparing(dialect, fault_of or pattern_fault, step_fault or (lambda step: ""))
     try:
         made = preparing.schema(schema, "")
     except RecursionError:
@@ -64,9 +75,10 @@ def pattern_fault(pattern: str) -> str:
 
 
 class _Preparing:
-    def __init__(self, dialect: Dialect, fault_of: Callable[[str], str]) -> None:
+    def __init__(self, dialect: Dialect, fault_of: Callable[[str], str], step_fault: Callable[[float], str]) -> None:
         self._dialect: Dialect = dialect
         self._fault_of = fault_of
+        self._step_fault = step_fault
         self.relaxed: list[Relaxation] = []
 
     def schema(self, schema: Schema, at: str) -> Schema:
@@ -82,7 +94,7 @@ class _Preparing:
                 kept[keyword] = int(kept[keyword])
         self._drop_counts(kept, at)
         self._weaken_bounds(kept, at)
-        return map_subschemas(kept, lambda item, step: self.schema(item, at + step))
+        return map_subschemas(self._with_steps(kept, at), lambda item, step: self.schema(item, at + step))
 
     def _keeps(self, keyword: str, value: Any, at: str) -> bool:
         if keyword in ANNOTATIONS or keyword.startswith("x-"):
@@ -138,8 +150,48 @@ class _Preparing:
             if (bound > 0) == ("inimum" in keyword):  # the nearest exact bound still holds
                 schema["minimum" if bound > 0 else "maximum"] = _EXACT if bound > 0 else -_EXACT
 
+    def _with_steps(self, schema: SchemaDict, at: str) -> SchemaDict:
+        """Bounds move to the multiples next to them: there engines that compare floats are right about decimals."""
+        step = schema.get("multipleOf")
+        if step is None:
+            return schema
+        if not (fault := self._step_fault(step)):
+            return schema if isinstance(schema.get("type"), list) else _aligned(schema, step)
+        self._relax(f"{at}/multipleOf", f"multipleOf: {step} is {fault}, left to validation")
+        return {keyword: value for keyword, value in schema.items() if keyword != "multipleOf"}
+
     def _relax(self, at: str, what: str) -> None:
         self.relaxed.append(Relaxation(pointer=at, what=what))
+
+
+def _aligned(schema: SchemaDict, step: float) -> SchemaDict:
+    """The schema with its bounds at the outermost multiples of the step that they allow."""
+    size = exact(step)
+    lows = [math.ceil(exact(schema[k]) / size) for k in ("minimum",) if k in schema]
+    lows += [math.floor(exact(schema[k]) / size) + 1 for k in ("exclusiveMinimum",) if k in schema]
+    highs = [math.floor(exact(schema[k]) / size) for k in ("maximum",) if k in schema]
+    highs += [math.ceil(exact(schema[k]) / size) - 1 for k in ("exclusiveMaximum",) if k in schema]
+    ends = ({"minimum": max(lows) * size} if lows else {}) | ({"maximum": min(highs) * size} if highs else {})
+    if any(abs(end) > _EXACT for end in ends.values()):
+        return schema
+    kept = {keyword: value for keyword, value in schema.items() if keyword not in _BOUNDS}
+    return kept | {keyword: _number(_reachable(end, size, keyword)) for keyword, end in ends.items()}
+
+
+def _reachable(end: Fraction, size: Fraction, keyword: str) -> Fraction:
+    """The bound, moved outward where llguidance could not write it: steps of 0.25 are written with two decimals.
+
+    Beside a bound of 0.5 it does not take 0.50; beside 0.51 it does, and no other multiple lies between.
+    """
+    places = len(format(Decimal(size.numerator) / size.denominator, "f").partition(".")[2])
+    last = Fraction(1, 10**places)
+    if end.denominator == 1 or size == last or (end / last) % 10:
+        return end
+    return end + last if keyword == "maximum" else end - last
+
+
+def _number(value: Fraction) -> float:
+    return value.numerator if value.denominator == 1 else float(value)
 
 
 def _says_nothing(keyword: str, value: Any) -> bool:

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cache
 from typing import Any, Literal, TypeAlias
+
+import attrs
 
 from agentform.errors import UnsupportedSchema
 from agentform.schema.form import pointer
+from agentform.schema.jsonschema_keywords import OWN_KEYWORDS
 from agentform.schema.jsonschema_library import jsonschema_library
 from agentform.schema.keywords import Schema, SchemaDict, map_subschemas, subschemas
 
-__all__ = ["Draft", "draft_of", "newer_than", "schema_fault", "specification_of", "validator_class"]
+__all__ = [
+    "Draft",
+    "draft_of",
+    "newer_than",
+    "own_validator_class",
+    "schema_fault",
+    "specification_of",
+    "validator_class",
+]
 
 Draft: TypeAlias = Literal["4", "6", "7", "2019-09", "2020-12"]
 
@@ -67,6 +79,20 @@ def validator_class(draft: Draft) -> Any:
         "2019-09": jsonschema.Draft201909Validator,
         "2020-12": jsonschema.Draft202012Validator,
     }[draft]
+
+
+@cache
+def own_validator_class(draft: Draft) -> Any:
+    """The class with this package's own keywords; unlike the library's it keeps them below a nested `$schema`."""
+    jsonschema = jsonschema_library()
+    kind = jsonschema.validators.extend(validator_class(draft), validators=OWN_KEYWORDS)
+    names = [(field.name, field.alias) for field in attrs.fields(kind) if field.init]
+
+    def evolve(self: Any, **changes: Any) -> Any:
+        return kind(**{given: changes.get(given, getattr(self, name)) for name, given in names})
+
+    kind.evolve = evolve
+    return kind
 
 
 def specification_of(draft: Draft) -> Any:

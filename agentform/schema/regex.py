@@ -1,4 +1,8 @@
-"""Regular expressions as JSON Schema means them (ECMA-262, Unicode), for Python's `re`."""
+"""Regular expressions as JSON Schema means them (ECMA-262, Unicode), matched in linear time.
+
+Schemas come from strangers. Their expressions are read by Python's parser and run by Rust's engine, which pydantic
+brings along, or, where they look around or are too large for it, by a simulation with a budget of steps.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,18 @@ import unicodedata
 import warnings
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import Protocol
 
-__all__ = ["compiled", "python_pattern"]
+from pydantic_core import SchemaError, SchemaValidator, core_schema
+
+from agentform.schema.regex_simulation import PatternTooCostly, Simulation
+from agentform.schema.regex_tree import parse, repetitions, rust_text
+
+__all__ = ["MAX_PATTERN_CHARS", "PatternTooCostly", "RegularExpression", "compiled", "python_pattern"]
+
+MAX_PATTERN_CHARS = 20_000
+_MOST_STATES = 5_000
+"""States of an automaton, its counts unrolled, up to which it is cheap to build."""
 
 _STEP = re.compile(
     r"\\[pP]\{(?:[^}=]*=)?([^}]*)\}|\\c[A-Za-z]|\\[dDwW]|\\u\{([0-9A-Fa-f]+)\}|\\.|\[|\]|\$|\(\?<(?![=!])", re.S
@@ -22,12 +36,43 @@ _LONG_NAMES = {
 }  # fmt: skip
 
 
-@lru_cache(maxsize=4096)
-def compiled(pattern: str) -> re.Pattern[str]:
-    """The expression, to be searched with; raises `re.error` when Python has no words for it."""
+class RegularExpression(Protocol):
+    """An expression that is ready to search texts."""
+
+    def search(self, text: str) -> bool:
+        """Whether it matches anywhere in the text; raises `PatternTooCostly` when that takes too many steps."""
+        ...
+
+
+@lru_cache(maxsize=1024)
+def compiled(pattern: str) -> RegularExpression:
+    """The expression, to be searched with; keys of objects and texts are matched alike.
+
+    Raises:
+        re.error: it is none, is very large, or has what no automaton knows, such as a backreference.
+    """
+    if len(pattern) > MAX_PATTERN_CHARS:
+        raise re.error(
+            f"a regular expression of {len(pattern):,} characters is over the limit of {MAX_PATTERN_CHARS:,}"
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # such as a bracket that a later Python may read otherwise
-        return re.compile(python_pattern(pattern))
+        tree, flags = parse(python_pattern(pattern))
+    text = rust_text(tree, flags)
+    if text is None or repetitions(tree) > _MOST_STATES:
+        return Simulation(tree, flags)
+    try:
+        return _Rust(text)
+    except SchemaError:  # larger than that engine allows once it is unrolled
+        return Simulation(tree, flags)
+
+
+class _Rust:
+    def __init__(self, text: str) -> None:
+        self._native = SchemaValidator(core_schema.str_schema(pattern=text, regex_engine="rust-regex", strict=True))
+
+    def search(self, text: str) -> bool:
+        return self._native.isinstance_python(text)
 
 
 @lru_cache(maxsize=4096)

@@ -19,7 +19,7 @@ from agentform.schema.draft import draft_of
 from agentform.schema.form import Form, Path, Relaxation, pointer
 from agentform.schema.json_text import plain, problems
 from agentform.schema.keywords import Schema, SchemaDict, map_subschemas
-from agentform.schema.regex import compiled
+from agentform.schema.regex import PatternTooCostly, compiled
 from agentform.schema.validate import PydanticValidator, SchemaValidator, Validator
 
 __all__ = ["Target", "load", "load_adapter"]
@@ -38,7 +38,7 @@ class Target:
 def load(source: Any, *, name: str | None = None, lenient: bool = False) -> Target:
     """The target for a pydantic model, any type that pydantic's `TypeAdapter` takes, or a JSON Schema.
 
-    With `lenient`, unknown keywords and patterns that Python cannot compile are listed in `Form.relaxed`
+    With `lenient`, unknown keywords and patterns that cannot be matched in linear time are listed in `Form.relaxed`
     instead of refused. Raises `UnsupportedSchema`, whatever is wrong with the source.
 
     Examples:
@@ -52,6 +52,8 @@ def load(source: Any, *, name: str | None = None, lenient: bool = False) -> Targ
         return load_adapter(_adapter(source), name=name or _name_of(source), lenient=lenient)
     except RecursionError:
         raise UnsupportedSchema("it is nested too deeply") from None
+    except PatternTooCostly as error:
+        raise UnsupportedSchema(str(error)) from None
 
 
 def load_adapter(
@@ -81,7 +83,7 @@ def _load_schema(source: Any, name: str | None, lenient: bool) -> Target:
     draft = draft_of(schema)
     usable, bad = _without_bad_patterns(schema, ())
     if bad and not lenient:
-        raise UnsupportedSchema("not a regular expression that Python compiles", pointer=pointer(bad[0]))
+        raise UnsupportedSchema("not a regular expression that is matched in linear time", pointer=pointer(bad[0]))
     name = name or _text(schema, "title") or "value"
     said = _text(schema, "description")
     form = compile_schema(usable, name=name, description=said, draft=draft, lenient=lenient)
@@ -138,7 +140,7 @@ def _flags(schema: Any, seen: set[int]) -> Iterator[type[Flag]]:
 
 
 def _without_bad_patterns(schema: Any, path: Path) -> tuple[Any, list[Path]]:
-    """The schema without regular expressions that Python cannot compile, and where they stood.
+    """The schema without regular expressions that cannot be matched in linear time, and where they stood.
 
     Pydantic has its own engine for patterns and enforces them itself, so dropping them there loses nothing.
     """
@@ -165,7 +167,7 @@ def _without_bad_patterns(schema: Any, path: Path) -> tuple[Any, list[Path]]:
 
 def _dropped(paths: Iterable[Path], what: str) -> tuple[Relaxation, ...]:
     return tuple(
-        Relaxation(pointer=pointer(path), what=f"a regular expression that Python cannot compile: {what}")
+        Relaxation(pointer=pointer(path), what=f"a regular expression that cannot be matched in linear time: {what}")
         for path in paths
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -11,17 +12,17 @@ from pydantic import TypeAdapter, ValidationError
 
 from agentform.errors import InvalidInput, Violation
 from agentform.messages import JsonValue
-from agentform.schema.draft import Draft, specification_of, validator_class
+from agentform.schema.draft import Draft, own_validator_class, specification_of, validator_class
 from agentform.schema.form import Path, pointer
 from agentform.schema.json_text import dumps, plain, problems
+from agentform.schema.jsonschema_keywords import is_regular_expression, literal_patterns
 from agentform.schema.jsonschema_library import jsonschema_library
 from agentform.schema.keywords import ASSERTIONS, Schema, map_subschemas
-from agentform.schema.regex import python_pattern
+from agentform.schema.regex import PatternTooCostly
 
 __all__ = ["PydanticValidator", "SchemaValidator", "Validator"]
 
 _MAX_REASON_CHARS = 300
-_AS_WRITTEN = "x-pattern-as-written"
 _ASSERTIONS = "https://json-schema.org/draft/2020-12/vocab/validation"
 
 
@@ -70,9 +71,10 @@ class SchemaValidator:
         """
         seen = [violation.pointer for violation in known]
         try:
-            errors = [e for e in self._engine.iter_errors(plain(value)) if not (e.context and _around(e, seen))]
+            known_value = plain(value)
+            errors = [e for e in self._engine_for(known_value).iter_errors(known_value) if _is_news(e, seen)]
             found = _grouped(place for error in errors for place in _places(error))
-        except (RecursionError, OverflowError, re.error) as error:
+        except (RecursionError, OverflowError, re.error, PatternTooCostly) as error:
             return (Violation(pointer="", reason=f"cannot be validated: {type(error).__name__}: {error}"),)
         return tuple(violation for violation in found if violation.pointer not in seen)
 
@@ -81,15 +83,22 @@ class SchemaValidator:
         _raise(self.check(value))
         return plain(value)
 
+    def _engine_for(self, value: Any) -> Any:
+        """The library looks for unevaluated keys with its own means, so the expressions are resolved before."""
+        if not self._resolves_patterns:
+            return self._engine
+        return self._engine.evolve(schema=_with_literal_patterns(self._engine.schema, sorted(_keys(value))))
+
+    @cached_property
+    def _resolves_patterns(self) -> bool:
+        text = json.dumps(self._engine.schema, default=str)
+        return '"patternProperties"' in text and '"unevaluatedProperties"' in text
+
     @cached_property
     def _engine(self) -> Any:
-        kind = validator_class(self._draft)
-        checker = validator_class("2020-12").FORMAT_CHECKER  # older drafts have fewer formats
-        if not self._assert_formats:
-            checker = jsonschema_library().FormatChecker(formats=())
-        elif self._lax_times:
-            checker = _with_lax_times(checker)
-        schema = _with_python_patterns(_in_own_vocabulary(self._schema, self._documents))
+        kind = own_validator_class(self._draft)
+        checker = _checker(lax_times=self._lax_times) if self._assert_formats else _checker_of_nothing()
+        schema = _in_own_vocabulary(self._schema, self._documents)
         return kind(schema, format_checker=checker, registry=_registry(self._draft, self._documents))
 
 
@@ -147,6 +156,10 @@ def _grouped(found: Iterable[tuple[Path, str]]) -> tuple[Violation, ...]:
     )
 
 
+def _is_news(error: Any, pointers: Sequence[str]) -> bool:
+    return not (error.context and _around(error, pointers))
+
+
 def _around(error: Any, pointers: Iterable[str]) -> bool:
     above = pointer(_error_path(error))
     return any(below == above or below.startswith(above + "/") for below in pointers)
@@ -169,9 +182,7 @@ def _places(error: Any) -> Iterator[tuple[Path, str]]:
     elif error.validator == "additionalProperties" and error.validator_value is False:
         known = error.schema.get("properties", {})
         keys = [key for key in error.instance if key not in known and repr(key) in error.message]
-    if error.validator == "pattern":
-        yield path, f"{error.instance!r} does not match {error.schema.get(_AS_WRITTEN, error.validator_value)!r}"
-    elif not keys:
+    if not keys:
         yield path, error.message
     for key in keys:
         yield (
@@ -223,15 +234,22 @@ def _without_assertions(schema: Schema) -> Schema:
     return map_subschemas(kept, lambda _, item: _without_assertions(item))
 
 
-def _with_python_patterns(schema: Schema) -> Schema:
-    if isinstance(schema, bool):
+def _with_literal_patterns(schema: Any, keys: Sequence[str]) -> Any:
+    if not isinstance(schema, dict):
         return schema
-    made = map_subschemas(schema, lambda _, item: _with_python_patterns(item))
-    if isinstance(made.get("pattern"), str):
-        made |= {"pattern": python_pattern(made["pattern"]), _AS_WRITTEN: made["pattern"]}
+    made = map_subschemas(schema, lambda _, item: _with_literal_patterns(item, keys))
     if isinstance(made.get("patternProperties"), Mapping):
-        made["patternProperties"] = {python_pattern(key): item for key, item in made["patternProperties"].items()}
+        made["patternProperties"] = literal_patterns(made["patternProperties"], keys)
     return made
+
+
+def _keys(value: Any) -> set[str]:
+    """Every key of every object in the value."""
+    if isinstance(value, Mapping):
+        return {str(key) for key in value}.union(*(_keys(item) for item in value.values()))
+    if isinstance(value, (list, tuple)):
+        return set[str]().union(*(_keys(item) for item in value))
+    return set()
 
 
 def _registry(draft: Draft, documents: Mapping[str, Any]) -> Any:
@@ -247,13 +265,18 @@ def _registry(draft: Draft, documents: Mapping[str, Any]) -> Any:
     )
 
 
-def _with_lax_times(checker: Any) -> Any:
-    """The checker, but times and dates with time may leave their offset out."""
-    lax = jsonschema_library().FormatChecker(formats=())
-    lax.checkers = dict(checker.checkers)
-    for kind in ("date-time", "time"):
-        lax.checkers[kind] = (lambda text, kind=kind: _is_lax_time(checker, kind, text), ())
-    return lax
+def _checker_of_nothing() -> Any:
+    return jsonschema_library().FormatChecker(formats=())
+
+
+def _checker(*, lax_times: bool) -> Any:
+    """All formats of the newest draft; with `lax_times` times and dates with time may leave their offset out."""
+    usual = validator_class("2020-12").FORMAT_CHECKER  # older drafts have fewer formats
+    made = _checker_of_nothing()
+    made.checkers = {**usual.checkers, "regex": (is_regular_expression, ())}
+    for kind in ("date-time", "time") if lax_times else ():
+        made.checkers[kind] = (lambda text, kind=kind: _is_lax_time(usual, kind, text), ())
+    return made
 
 
 def _is_lax_time(checker: Any, kind: str, text: object) -> bool:

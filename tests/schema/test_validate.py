@@ -64,7 +64,7 @@ def test_arms_of_a_union_share_one_violation():
 
 
 def test_fault_07_set_with_duplicates():
-    assert check(set[int], [7, 7])[0][1] == "[7, 7] has non-unique elements"
+    assert check(set[int], [7, 7])[0][1] == "7 stands in the list more than once"
     assert check(set[int], [7, 8]) == []
 
 
