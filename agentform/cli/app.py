@@ -190,6 +190,9 @@ def serve(
     ] = None,
     served_name: Annotated[str, typer.Option(help="Name of the model towards clients.")] = "",
     cache_dir: Annotated[Path | None, typer.Option(help="Keep conversations here, over restarts.")] = None,
+    share_cache: Annotated[
+        bool, typer.Option("--share-cache", help="Share cached prefixes between keys, which tells of what others say.")
+    ] = False,
     max_running: Annotated[int, typer.Option(help="Requests that are worked on at once.")] = 8,
     max_queued: Annotated[int, typer.Option(help="Requests that wait; what comes on top gets 429.")] = 32,
     max_body_bytes: Annotated[int, typer.Option(help="Size of a request; larger ones get 413.")] = 4 << 20,
@@ -206,6 +209,7 @@ def serve(
         host=host,
         port=port,
         api_keys=read_api_keys(api_key_file),
+        share_cache=share_cache,
         served_name=served_name,
         max_running=max_running,
         max_queued=max_queued,

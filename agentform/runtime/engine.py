@@ -58,6 +58,8 @@ class GenerateRequest:
 
     A hint where a model with recurrent layers should keep a snapshot; others are ignored.
     """
+    cache_salt: str = ""
+    """Requests with different salts share nothing of the cache: neither hits nor their times tell of each other."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +95,8 @@ class ScoreRequest:
     conversation: str | None = None
     boundaries: tuple[int, ...] = ()
     """See `GenerateRequest.boundaries`."""
+    cache_salt: str = ""
+    """See `GenerateRequest.cache_salt`."""
     aside: bool = False
     """Asked beside a conversation, such as what a model leans to without one: nothing is said next at this prompt."""
 

@@ -18,6 +18,7 @@ from agentform.forms.label_prior import PriorStore
 from agentform.runtime.engine import Engine
 from agentform.serve.admission import Admission
 from agentform.serve.chat import Chat
+from agentform.serve.clients import Clients
 from agentform.serve.decisions import DecisionEndpoint
 from agentform.serve.exchange import Handler, exchange_app
 from agentform.serve.guards import FramingGuard, KeyGuard, LocalGuard, Recorder
@@ -64,9 +65,9 @@ class Service:
         )
 
     def _routes(self) -> list[Route]:
-        responder = Responder(self.engine, reasoning=self.reasoning, priors=self.priors)
-        chat = Chat(responder, self.settings, model=self.model, metrics=self.metrics)
-        decisions = DecisionEndpoint(self.engine, self.priors, model=self.model, metrics=self.metrics)
+        clients = Clients(self.engine, self.settings.api_keys, self._responder, share_cache=self.settings.share_cache)
+        chat = Chat(clients, self.settings, model=self.model, metrics=self.metrics)
+        decisions = DecisionEndpoint(clients, self.priors, model=self.model, metrics=self.metrics)
         handlers = {"/v1/chat/completions": chat.handler, "/v1/decisions": decisions.handler}
         memory = BodyMemory(_BODIES_AT_ONCE * self.settings.max_body_bytes)
 
@@ -83,6 +84,9 @@ class Service:
             Route("/health", self._health, methods=["GET"]),
             Route("/metrics", self._metrics_text, methods=["GET"]),
         ]
+
+    def _responder(self, engine: Engine) -> Responder:
+        return Responder(engine, reasoning=self.reasoning, priors=self.priors)
 
     def _failed(self, error: Exception) -> None:
         self.engine_failed = self.engine_failed or isinstance(error, EngineClosed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -11,6 +12,7 @@ from agentform.agent.responder import Responder, Response
 from agentform.serve.chat_fields import ChatFields, ToolFields
 from agentform.serve.chat_reply import ChatChunks, Completion
 from agentform.serve.chat_request import ChatRequest, chat_request, toolbox_of, tools_key
+from agentform.serve.clients import Clients
 from agentform.serve.exchange import Exchange
 from agentform.serve.metrics import ServerMetrics
 from agentform.serve.parsing import parse
@@ -24,15 +26,36 @@ _KEPT_TOOLBOXES = 64
 _LONGEST_CONVERSATION = 512
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """A request, and what serves it."""
+
+    responder: Responder
+    request: ChatRequest
+    toolbox: Toolbox
+    completion: Completion
+
+    def options(self) -> dict[str, Any]:
+        """What the responder is told beside the messages."""
+        return {
+            "tools": self.toolbox,
+            "tool_choice": self.request.tool_choice,
+            "output": self.request.output,
+            "stop": self.request.stop,
+            "sampling": self.request.sampling,
+            "limits": self.request.limits,
+            "conversation": self.request.conversation,
+        }
+
+
 class Chat:
     """Answers chat requests with a `Responder`; all calls in its answers are valid."""
 
-    def __init__(self, responder: Responder, settings: ServerSettings, *, model: str, metrics: ServerMetrics) -> None:
-        self._responder = responder
+    def __init__(self, clients: Clients, settings: ServerSettings, *, model: str, metrics: ServerMetrics) -> None:
+        self._clients = clients
         self._settings = settings
         self._model = model
         self._metrics = metrics
-        self._fingerprint = f"fp_{responder.engine.info.digest[:12]}"
         # The same object for the same tools, for which the responder keeps what it prepared.
         self._toolbox = lru_cache(maxsize=_KEPT_TOOLBOXES)(_toolbox)
 
@@ -45,30 +68,25 @@ class Chat:
         if header is not None and len(header) > _LONGEST_CONVERSATION:
             raise bad_request("X-Conversation-Id is too long", param="X-Conversation-Id")
         request = chat_request(fields, header, self._settings)
-        toolbox = self._toolbox(tools_key(fields))
-        completion = Completion(model=self._model, fingerprint=self._fingerprint)
+        client = self._clients.of(exchange.request)
+        toolbox = self._toolbox(tools_key(fields), client.name)
+        completion = Completion(model=self._model, fingerprint=f"fp_{client.engine.info.digest[:12]}")
+        asked = _Asked(client.responder, request, toolbox, completion)
         if not fields.stream:
-            return lambda exchange: self._whole(exchange, request, toolbox, completion)
+            return lambda exchange: self._whole(exchange, asked)
         with_usage = fields.stream_options is not None and bool(fields.stream_options.include_usage)
-        return lambda exchange: self._stream(exchange, request, toolbox, completion, with_usage=with_usage)
+        return lambda exchange: self._stream(exchange, asked, with_usage=with_usage)
 
-    async def _whole(self, exchange: Exchange, request: ChatRequest, toolbox: Toolbox, completion: Completion) -> None:
-        response = await self._responder.respond(request.messages, **_options(request, toolbox))
+    async def _whole(self, exchange: Exchange, asked: _Asked) -> None:
+        response = await asked.responder.respond(asked.request.messages, **asked.options())
         self._count(response)
-        await exchange.answer(completion.body(response))
+        await exchange.answer(asked.completion.body(response))
 
-    async def _stream(
-        self,
-        exchange: Exchange,
-        request: ChatRequest,
-        toolbox: Toolbox,
-        completion: Completion,
-        *,
-        with_usage: bool,
-    ) -> None:
-        chunks = ChatChunks(completion, with_tools=bool(toolbox), with_form=request.output is not None)
+    async def _stream(self, exchange: Exchange, asked: _Asked, *, with_usage: bool) -> None:
+        request, completion = asked.request, asked.completion
+        chunks = ChatChunks(completion, with_tools=bool(asked.toolbox), with_form=request.output is not None)
         usage = {"usage": None} if with_usage else {}
-        async with self._responder.stream(request.messages, **_options(request, toolbox)) as turn:
+        async with asked.responder.stream(request.messages, **asked.options()) as turn:
             begun = False
             async for event in turn:
                 if not begun:  # not before: what cannot be served has a status of its own
@@ -90,17 +108,7 @@ class Chat:
         self._metrics.tokens(response.prompt_usage, response.usage)
 
 
-def _options(request: ChatRequest, toolbox: Toolbox) -> dict[str, Any]:
-    return {
-        "tools": toolbox,
-        "tool_choice": request.tool_choice,
-        "output": request.output,
-        "stop": request.stop,
-        "sampling": request.sampling,
-        "limits": request.limits,
-        "conversation": request.conversation,
-    }
-
-
-def _toolbox(key: str) -> Toolbox:
+def _toolbox(key: str, client: str) -> Toolbox:
+    """Kept for each client: that another one uses the same tools is not to be told from the time that they take."""
+    del client
     return toolbox_of([ToolFields.model_validate(tool) for tool in json.loads(key)])

@@ -11,8 +11,8 @@ from agentform.errors import InvalidInput
 from agentform.forms.decisions import Decision, Decisions, OneOf, YesNo, decide
 from agentform.forms.label_prior import PriorStore
 from agentform.messages import Message, ToolCall, ToolResult, Usage
-from agentform.runtime.engine import Engine
 from agentform.schema.json_text import dumps, loads
+from agentform.serve.clients import Clients
 from agentform.serve.decision_fields import (
     CallFields,
     ChoiceFields,
@@ -43,8 +43,8 @@ class _Asked:
 class DecisionEndpoint:
     """Answers decision requests with `decide`."""
 
-    def __init__(self, engine: Engine, priors: PriorStore, *, model: str, metrics: ServerMetrics) -> None:
-        self._engine = engine
+    def __init__(self, clients: Clients, priors: PriorStore, *, model: str, metrics: ServerMetrics) -> None:
+        self._clients = clients
         self._priors = priors
         self._model = model
         self._metrics = metrics
@@ -57,9 +57,10 @@ class DecisionEndpoint:
         messages = _messages(fields.input)
         asked = _named(fields.questions)
         questions = {item.key: _question(item.fields, at) for at, item in enumerate(asked)}
+        engine = self._clients.of(exchange.request).engine
 
         async def work(exchange: Exchange) -> None:
-            decisions = await decide(self._engine, messages, questions, limits=Limits(), priors=self._priors)
+            decisions = await decide(engine, messages, questions, limits=Limits(), priors=self._priors)
             self._metrics.tokens(decisions.prompt_usage, decisions.usage)
             await exchange.answer(self._body(asked, decisions))
 

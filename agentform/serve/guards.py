@@ -13,6 +13,7 @@ from hashlib import sha256
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from agentform.serve.clients import CLIENT, client_of
 from agentform.serve.exchange import send_problem
 from agentform.serve.metrics import ServerMetrics
 from agentform.serve.wire import Problem
@@ -29,23 +30,27 @@ class KeyGuard:
     def __init__(self, app: ASGIApp, *, keys: Sequence[str]) -> None:
         self._app = app
         # Digests have one length, so that the comparison says nothing of a key's.
-        self._digests = [sha256(key.encode()).digest() for key in keys]
+        self._clients = {sha256(key.encode()).digest(): client_of(key) for key in keys}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve the request or answer it with 401."""
-        if scope["type"] != "http" or scope["path"] in _OPEN or self._known(Headers(scope=scope)):
+        client = self._client(Headers(scope=scope)) if scope["type"] == "http" else None
+        if client is not None:
+            scope.setdefault("state", {})[CLIENT] = client
+        if scope["type"] != "http" or scope["path"] in _OPEN or client is not None:
             await self._app(scope, receive, send)
             return
         message = "a valid API key is needed: Authorization: Bearer KEY"
         headers = {"www-authenticate": "Bearer"}
         await send_problem(send, Problem(status=401, code="invalid_api_key", message=message, headers=headers))
 
-    def _known(self, headers: Headers) -> bool:
+    def _client(self, headers: Headers) -> str | None:
+        """The name of the client whose key is shown."""
         scheme, _, key = headers.get("authorization", "").partition(" ")
         shown = sha256(key.strip().encode(errors="replace")).digest()
         # All are compared, whichever fits, so that the time says nothing.
-        fits = [hmac.compare_digest(shown, digest) for digest in self._digests]
-        return scheme.lower() == "bearer" and any(fits)
+        fits = [name for digest, name in self._clients.items() if hmac.compare_digest(shown, digest)]
+        return fits[0] if fits and scheme.lower() == "bearer" else None
 
 
 class FramingGuard:

@@ -37,6 +37,9 @@ class ServerSettings:
     port: int = 8000
     api_keys: tuple[str, ...] = ()
     """Any of them lets a client in; without one everybody who reaches the loopback address may use the server."""
+    share_cache: bool = False
+    """Whether holders of different keys share cached prefixes: faster where they say the same, and each can find out
+    what another has said, from counts of cached tokens and from times."""
     served_name: str = ""
     """Name of the model towards clients, by default the engine's own."""
     max_running: int = 8

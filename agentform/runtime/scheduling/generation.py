@@ -56,6 +56,7 @@ class GenerateJob(Job):
             usable=0,
             conversation=request.conversation,
             boundaries=request.boundaries,
+            salt=request.cache_salt,
         )
         self._sampler = sampler
         self._matcher = matcher

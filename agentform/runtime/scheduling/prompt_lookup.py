@@ -11,6 +11,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 
+from agentform.runtime.cache.salt import split_salt
+
 __all__ = ["PromptLookup"]
 
 _LONGEST_MATCH = 3
@@ -38,7 +40,7 @@ class PromptLookup:
         Three tokens until a guess was right to its end, then up to seven as long as they are. With the one before them
         that is four rows, which products unpack their weights for once, or eight, which they do twice for.
         """
-        self._text.extend(ids[len(self._text) :])
+        self._text.extend(ids[len(self._text) :] if self._text else split_salt(ids)[1])
         if limit < 1 or self._num_right < _LEAST_ACCEPTED * self._num_guessed - _FREE_MISSES:
             return []
         whole = self._text.tobytes()

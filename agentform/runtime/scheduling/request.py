@@ -10,6 +10,7 @@ from agentform.errors import AgentformError, EngineError
 from agentform.messages import Usage
 from agentform.runtime.cache.prefix_cache import Lease, PrefixCache
 from agentform.runtime.cache.ranges import Runs, count, cut
+from agentform.runtime.cache.salt import salted, split_salt
 from agentform.runtime.scheduling.logits import Rows
 from agentform.runtime.scheduling.segment import Segment
 from agentform.runtime.scheduling.snapshot_placement import SnapshotPoints
@@ -35,12 +36,13 @@ class Job(ABC):
         usable: int,
         conversation: str | None = None,
         boundaries: tuple[int, ...] = (),
+        salt: str = "",
     ) -> None:
         """`deadline` is on the monotonic clock; `usable` prompt tokens may be taken from the cache.
 
         `boundaries` are numbers of prompt tokens behind which a snapshot is worth having.
         """
-        self.ids = list(prompt_ids)
+        self.ids = list(salted(prompt_ids, salt))  # as the cache knows them
         self.num_prompt = len(prompt_ids)
         self.deadline = deadline
         self.done = False
@@ -173,8 +175,9 @@ class Job(ABC):
         known = count(self.lease.runs)
         if stop > known:
             self.cache.grow(self.lease, stop - known)
+        ids = self.ids[start : start + num]
         return Segment(
-            token_ids=(*self.ids[start : start + num], *ahead),
+            token_ids=(*(ids if start else split_salt(ids)[1]), *ahead),
             num_before=start,
             runs=cut(self.lease.runs, stop)[0],
             rows=tuple(rows),

@@ -47,6 +47,7 @@ class ScoreJob(Job):
             usable=usable,
             conversation=request.conversation,
             boundaries=request.boundaries,
+            salt=request.cache_salt,
         )
         self._trees = pack([branch.path for branch in request.branches], max_tree_tokens, max_ends=max_tree_ends)
         self._logprobs = logprobs

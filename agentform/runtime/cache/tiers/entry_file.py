@@ -21,6 +21,7 @@ from typing import Any
 
 from agentform._util.files import write_atomically
 from agentform.errors import EngineError
+from agentform.runtime.cache.salt import join_salt, split_salt
 
 __all__ = ["PART_SUFFIX", "SUFFIX", "Entry", "Header", "name_of", "read_entry", "read_header", "write_entry"]
 
@@ -41,6 +42,8 @@ class Header:
     num_tokens: int
     kv_bytes: int
     snapshot_bytes: int
+    salt: int = 0
+    """Number of the salt that the token ids are kept under; see `agentform.runtime.cache.salt`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,20 +58,24 @@ class Entry:
 
 def name_of(guard: str, ids: tuple[int, ...]) -> str:
     """The file name of an entry."""
-    return hashlib.sha256(guard.encode() + _packed(ids)).hexdigest()[:40] + SUFFIX
+    salt, bare = split_salt(ids)
+    return hashlib.sha256(guard.encode() + _packed(bare) + (b"%x" % salt if salt else b"")).hexdigest()[:40] + SUFFIX
 
 
 def write_entry(folder: Path, entry: Entry) -> Path:
     """Write an entry and return its place. Raises OSError, and leaves nothing behind then."""
     place = folder / name_of(entry.guard, entry.ids)
-    head = {
+    salt, ids = split_salt(entry.ids)
+    head: dict[str, str | int] = {
         "guard": entry.guard,
         "num_tokens": len(entry.ids),
         "kv_bytes": len(entry.kv),
         "snapshot_bytes": len(entry.snapshot),
     }
+    if salt:
+        head["salt"] = salt
     header = json.dumps(head).encode()
-    parts = (_MAGIC, struct.pack("<I", len(header)), header, _packed(entry.ids), entry.kv, entry.snapshot)
+    parts = (_MAGIC, struct.pack("<I", len(header)), header, _packed(ids), entry.kv, entry.snapshot)
     write_atomically(place, _with_digest(parts), durable=True, suffix=PART_SUFFIX)
     return place
 
@@ -131,4 +138,4 @@ def _unpacked(data: bytes, header: Header) -> tuple[int, ...]:
         raise EngineError("token ids are missing")
     ids = array("i")
     ids.frombytes(data)
-    return tuple(ids)
+    return join_salt(ids, header.salt)

@@ -33,7 +33,7 @@ class RemoteScore:
         plan = plan_score(request, max(1, min(self._served.most_branches, _MOST_BATCH_TOKENS // longest)))
         reading = ScoreReading(request)
         if plan.warm:
-            reply = await self._transport.ask("/generate", warm_body(request.prompt_ids), headers=headers)
+            reply = await self._transport.ask("/generate", warm_body(request), headers=headers)
             with understood(self._transport.where):
                 reading.warmed(reply)
         for batch in plan.batches:
@@ -48,10 +48,10 @@ class RemoteScore:
         """A router gets one request per question: it takes one list of candidates only, and sends a batch wherever its
         whole text fits best, which need not be where the prompt is cached."""
         if not self._served.is_router:
-            return await self._transport.ask("/generate", score_body(request.prompt_ids, batch), headers=headers)
+            return await self._transport.ask("/generate", score_body(request, batch), headers=headers)
 
         async def ask(question: Question) -> dict[str, Any]:
-            body = score_body(request.prompt_ids, [question])
+            body = score_body(request, [question])
             single = body | {key: body[key][0] for key in ("input_ids", "token_ids_logprob")}
             return await self._transport.ask("/generate", single, headers=headers)
 

@@ -125,9 +125,9 @@ class SGLangEngine:
         reading = ScoreReading(request)
         with anyio.move_on_after(request.deadline_s) as scope:
             if plan.warm:
-                reading.warmed(await self._ask(warm_body(request.prompt_ids)))
+                reading.warmed(await self._ask(warm_body(request)))
             for batch in plan.batches:
-                reading.answered(batch, await self._ask(score_body(request.prompt_ids, batch)))
+                reading.answered(batch, await self._ask(score_body(request, batch)))
         if scope.cancelled_caught:
             raise DeadlineExceeded(f"the score of {len(request.branches)} branches was not done by its deadline")
         result = reading.result()

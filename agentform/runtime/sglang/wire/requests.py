@@ -66,18 +66,19 @@ def generate_body(
     }
     if request.stop:
         params["stop"] = [stop for stop in request.stop if stop]
-    return {"input_ids": list(request.prompt_ids), "sampling_params": params, "stream": True}
+    return {"input_ids": list(request.prompt_ids), "sampling_params": params, "stream": True, **_apart(request)}
 
 
-def warm_body(prompt_ids: Sequence[int]) -> Body:
+def warm_body(request: ScoreRequest) -> Body:
     """Read the prompt into the cache: a batch shares only what is there before it starts."""
-    return {"input_ids": list(prompt_ids), "sampling_params": _read_only()}
+    return {"input_ids": list(request.prompt_ids), "sampling_params": _read_only(), **_apart(request)}
 
 
-def score_body(prompt_ids: Sequence[int], questions: Sequence[Question]) -> Body:
+def score_body(request: ScoreRequest, questions: Sequence[Question]) -> Body:
     """One batch of questions; each prompt goes on with its path, and the log p of its candidates comes back."""
     return {
-        "input_ids": [[*prompt_ids, *question.path] for question in questions],
+        **_apart(request),
+        "input_ids": [[*request.prompt_ids, *question.path] for question in questions],
         "sampling_params": _read_only(),
         "return_logprob": True,
         "token_ids_logprob": [list(question.candidates) for question in questions],
@@ -115,6 +116,11 @@ def plan_score(request: ScoreRequest, most: int = MOST_BRANCHES) -> ScorePlan:
 def in_batches(questions: Sequence[Question], most: int = MOST_BRANCHES) -> list[Sequence[Question]]:
     """Cut into batches of at most `most`."""
     return [questions[start : start + most] for start in range(0, len(questions), most)]
+
+
+def _apart(request: GenerateRequest | ScoreRequest) -> dict[str, Any]:
+    """SGLang finds a prefix only under the key that it was kept under."""
+    return {"extra_key": request.cache_salt} if request.cache_salt else {}
 
 
 def _read_only() -> dict[str, Any]:

@@ -43,11 +43,22 @@ def test_a_score_samples_nothing_and_asks_for_each_path_its_own_candidates():
         Branch(path=(8,), candidates=(2, 3)),
         Branch(path=(), candidates=(4,)),
     )
-    questions = questions_of(ScoreRequest(prompt_ids=(5,), branches=branches))
-    body = score_body((5,), questions)
+    request = ScoreRequest(prompt_ids=(5,), branches=branches)
+    body = score_body(request, questions_of(request))
     assert body["input_ids"] == [[5], [5, 8]]
     assert body["token_ids_logprob"] == [[1, 4], [2, 3]]
-    assert body["sampling_params"]["max_new_tokens"] == warm_body((5,))["sampling_params"]["max_new_tokens"] == 0
+    assert body["sampling_params"]["max_new_tokens"] == warm_body(request)["sampling_params"]["max_new_tokens"] == 0
+
+
+def test_a_salt_is_the_key_under_which_sglang_keeps_a_prefix():
+    score = ScoreRequest(prompt_ids=(5,), branches=(Branch(path=(), candidates=(1,)),), cache_salt="s")
+    generate = GenerateRequest(prompt_ids=(5,), max_tokens=1, cache_salt="s")
+    for body in (
+        warm_body(score),
+        score_body(score, questions_of(score)),
+        generate_body(generate, eos_ids=(), grammar={}, max_new_tokens=1),
+    ):
+        assert body["extra_key"] == "s"
 
 
 @given(BRANCHES, st.integers(1, 4))
