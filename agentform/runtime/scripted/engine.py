@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 import anyio
 import anyio.lowlevel
 
-from agentform.errors import ContextOverflow, DeadlineExceeded, EngineClosed, InvalidRequest, ScriptMismatch
+from agentform.errors import DeadlineExceeded, EngineClosed, ScriptMismatch
 from agentform.messages import JsonValue, Usage
 from agentform.runtime.cache.statistics import CacheStatistics
 from agentform.runtime.engine import Branch, Chunk, FinishReason, GenerateRequest, ModelInfo, ScoreRequest, ScoreResult
+from agentform.runtime.preparation import left_s, prepare_generation, prepare_score
 from agentform.runtime.scripted.byte_tokenizer import ByteTokenizer
 from agentform.runtime.scripted.script import Call, Fail, Fill, Place, Step, Turn, place_at, scripted_value
 
@@ -100,9 +101,10 @@ class ScriptedEngine:
 
     async def generate(self, request: GenerateRequest) -> AsyncGenerator[Chunk, None]:
         """See `Engine.generate`. Raises ScriptMismatch, and what `Fail` holds."""
+        prepared = await prepare_generation(request, self._info, None)
         self._accept(request)
         part = self._part_of(request.prompt_ids) if request.grammar else self._speaker(request.prompt_ids)
-        if not await _waited(part.step.delay_s, request.deadline_s):
+        if not await _waited(part.step.delay_s, prepared.deadline):
             yield self._last("deadline", request, 0)
             return
         if isinstance(part.step, Fail):
@@ -117,9 +119,10 @@ class ScriptedEngine:
 
     async def score(self, request: ScoreRequest) -> ScoreResult:
         """See `Engine.score`. Raises ScriptMismatch."""
+        deadline = prepare_score(request, self._info)
         self._accept(request)
         part = self._find(request.prompt_ids) or self._unspoken(request)
-        if part is not None and not await _waited(part.step.delay_s, request.deadline_s):
+        if part is not None and not await _waited(part.step.delay_s, deadline):
             raise DeadlineExceeded(f"the request was not done within {request.deadline_s} s")
         if part is not None and isinstance(part.step, Fail):
             raise part.step.error
@@ -147,10 +150,6 @@ class ScriptedEngine:
     def _accept(self, request: GenerateRequest | ScoreRequest) -> None:
         if self._closed:
             raise EngineClosed("the scripted engine is closed")
-        if not request.prompt_ids:
-            raise InvalidRequest("empty prompt")
-        if len(request.prompt_ids) >= self._info.context_tokens:
-            raise ContextOverflow(prompt_tokens=len(request.prompt_ids), context_tokens=self._info.context_tokens)
         self.requests.append(request)
 
     def _speaker(self, prompt_ids: tuple[int, ...]) -> _Part:
@@ -313,11 +312,11 @@ def _until_stop(text: bytes, stops: Sequence[str]) -> tuple[bytes, FinishReason,
     return text[:end], "stop", stop
 
 
-async def _waited(delay_s: float, deadline_s: float | None) -> bool:
+async def _waited(delay_s: float, deadline: float) -> bool:
     """Whether the delay was over before the deadline."""
     if not delay_s:
         return True
-    with anyio.move_on_after(deadline_s) as scope:
+    with anyio.move_on_after(left_s(deadline)) as scope:
         await anyio.sleep(delay_s)
     return not scope.cancelled_caught
 

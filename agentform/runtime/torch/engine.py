@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import weakref
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -18,6 +17,7 @@ from agentform.runtime.cache.statistics import CacheStatistics
 from agentform.runtime.engine import Chunk, GenerateRequest, ModelInfo, ScoreRequest, ScoreResult, Tokenizer
 from agentform.runtime.grammar_cache import Grammars
 from agentform.runtime.models.tuned_scoring import read_scoring
+from agentform.runtime.preparation import Preparation, prepare_generation, prepare_score
 from agentform.runtime.scheduling.generation import GenerateJob
 from agentform.runtime.scheduling.prompt_lookup import PromptLookup
 from agentform.runtime.scheduling.scoring import ScoreJob
@@ -31,7 +31,6 @@ from agentform.runtime.torch.forward.memory_plan import MemoryPlan
 from agentform.runtime.torch.loaded_model import LoadedModel, load
 from agentform.runtime.torch.sampling import TorchSampler, logprobs
 from agentform.runtime.torch.snapshots.codec import SnapshotCodec
-from agentform.runtime.validation import check_generate, check_score
 
 __all__ = ["TorchEngine"]
 
@@ -136,11 +135,9 @@ class TorchEngine:
 
     async def generate(self, request: GenerateRequest) -> AsyncGenerator[Chunk, None]:
         """See `Engine.generate`."""
-        started = time.monotonic()
-        check_generate(request, self._info)
+        prepared = await prepare_generation(request, self._info, self._grammars)
         mailbox: Mailbox[Chunk] = Mailbox()
-        grammar = await self._grammars.compiled(request.grammar) if request.grammar is not None else None
-        job = self._generate_job(request, mailbox, grammar, started)
+        job = self._generate_job(request, mailbox, prepared)
         self._serving.submit(job)
         try:
             while True:
@@ -153,13 +150,12 @@ class TorchEngine:
 
     async def score(self, request: ScoreRequest) -> ScoreResult:
         """See `Engine.score`."""
-        started = time.monotonic()
-        check_score(request, self._info)
+        deadline = prepare_score(request, self._info)
         mailbox: Mailbox[ScoreResult] = Mailbox()
         job = ScoreJob(
             request,
             mailbox=mailbox,
-            deadline=_deadline(started, request.deadline_s),
+            deadline=deadline,
             max_tree_tokens=self._serving.max_tree_tokens,
             logprobs=logprobs,
         )
@@ -206,17 +202,12 @@ class TorchEngine:
     ) -> None:
         await self.aclose()
 
-    def _generate_job(
-        self,
-        request: GenerateRequest,
-        mailbox: Mailbox[Chunk],
-        grammar: CompiledGrammar | None,
-        started: float,
-    ) -> GenerateJob:
+    def _generate_job(self, request: GenerateRequest, mailbox: Mailbox[Chunk], prepared: Preparation) -> GenerateJob:
+        grammar = prepared.grammar
         return GenerateJob(
             request,
             mailbox=mailbox,
-            deadline=_deadline(started, request.deadline_s),
+            deadline=prepared.deadline,
             sampler=TorchSampler(request.sampling, self._serving.device),
             matcher=grammar.matcher() if grammar is not None else None,
             lookup=self._lookup(grammar),
@@ -246,7 +237,3 @@ def _info(model: LoadedModel) -> ModelInfo:
 
 def _device(asked: torch.device | str | None) -> torch.device:
     return torch.device(asked or ("cuda" if torch.cuda.is_available() else "cpu"))
-
-
-def _deadline(started: float, seconds: float | None) -> float | None:
-    return None if seconds is None else started + seconds

@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 
 from agentform.errors import EngineClosed
+from agentform.runtime.preparation import left_s
 from agentform.runtime.thread_channel import loop_caller
 
 __all__ = ["InFlight"]
@@ -29,13 +30,13 @@ class InFlight:
 
     @contextmanager
     def scope(self, deadline: float = math.inf) -> Generator[anyio.CancelScope, None, None]:
-        """A scope that is cancelled at `deadline`, on the loop's clock, or by `close`; not for use around a yield.
+        """A scope that is cancelled at `deadline`, on the monotonic clock, or by `close`; not for use around a yield.
 
         Raises:
             EngineClosed: the engine is closed, or was while this waited.
         """
         self.check()
-        with anyio.CancelScope(deadline=deadline) as scope:
+        with anyio.move_on_after(left_s(deadline)) as scope:
             self._scopes[scope] = loop_caller()
             try:
                 yield scope

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import uuid
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
@@ -27,6 +26,7 @@ from agentform.grammar.compile import CompiledGrammar
 from agentform.runtime.cache.statistics import CacheStatistics
 from agentform.runtime.engine import Chunk, GenerateRequest, ModelInfo, ScoreRequest, ScoreResult, Tokenizer
 from agentform.runtime.grammar_cache import Grammars
+from agentform.runtime.preparation import prepare_generation, prepare_score
 from agentform.runtime.sglang.client.connection import Connection
 from agentform.runtime.sglang.client.in_flight import InFlight
 from agentform.runtime.sglang.client.remote_model import remote_info, remote_tokenizer
@@ -40,7 +40,6 @@ from agentform.runtime.sglang.wire.requests import Body, generate_body, most_new
 from agentform.runtime.sglang.wire.retry_policy import RetryPolicy
 from agentform.runtime.sglang.wire.usage_totals import Counts
 from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
-from agentform.runtime.validation import check_generate, check_score
 
 __all__ = ["SGLangServer"]
 
@@ -162,9 +161,8 @@ class SGLangServer:
         all is asked again as `retries` says, within the deadline; a stream that breaks off is not.
         """
         self._in_flight.check()
-        deadline = _deadline(request.deadline_s)
-        check_generate(request, self._info)
-        grammar = await self._grammars.compiled(request.grammar) if request.grammar is not None else None
+        prepared = await prepare_generation(request, self._info, self._grammars)
+        grammar = prepared.grammar
         body = self._body(request, grammar)
         completion = Completion(
             request,
@@ -180,7 +178,7 @@ class SGLangServer:
         try:
             async with aclosing(replies):
                 while not completion.done:
-                    reply = await self._next_reply(replies, deadline)
+                    reply = await self._next_reply(replies, prepared.deadline)
                     with understood(self._transport.where):
                         chunk = completion.expire() if reply is None else completion.feed(reply)
                         is_running = reply is None or not _is_over(reply)
@@ -198,9 +196,9 @@ class SGLangServer:
 
     async def score(self, request: ScoreRequest) -> ScoreResult:
         """See `Engine.score`. Raises further what `generate` does."""
-        check_score(request, self._info)
+        deadline = prepare_score(request, self._info)
         self._check_room(len(request.prompt_ids) + max((len(branch.path) for branch in request.branches), default=0))
-        with self._in_flight.scope(_deadline(request.deadline_s)):
+        with self._in_flight.scope(deadline):
             result = await self._scores.ask(request, _routing(request.conversation))
             self._counts.add(result.usage, request.conversation)
             return result
@@ -298,7 +296,3 @@ def _is_over(reply: Mapping[str, Any]) -> bool:
 
 def _routing(conversation: str | None) -> dict[str, str]:
     return {} if conversation is None else {ROUTING_KEY: quote(conversation, safe="")[:256]}
-
-
-def _deadline(seconds: float | None) -> float:
-    return math.inf if seconds is None else anyio.current_time() + seconds

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import weakref
 from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
@@ -19,6 +18,7 @@ from agentform.runtime.engine import Chunk, GenerateRequest, ModelInfo, ScoreReq
 from agentform.runtime.grammar_cache import Grammars
 from agentform.runtime.models.digest import digest_of
 from agentform.runtime.models.tuned_scoring import read_scoring
+from agentform.runtime.preparation import left_s, prepare_generation, prepare_score
 from agentform.runtime.sglang.embedded.engine_snapshots import EngineSnapshots, Snapshots
 from agentform.runtime.sglang.embedded.process import Pending, SGLangProcess
 from agentform.runtime.sglang.wire.completion import Completion
@@ -35,7 +35,6 @@ from agentform.runtime.sglang.wire.requests import (
 from agentform.runtime.sglang.wire.usage_totals import Counts
 from agentform.runtime.sglang.wire.versions import check_version
 from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
-from agentform.runtime.validation import check_generate, check_score
 
 __all__ = ["SGLangEngine"]
 
@@ -96,9 +95,8 @@ class SGLangEngine:
 
     async def generate(self, request: GenerateRequest) -> AsyncGenerator[Chunk, None]:
         """See `Engine.generate`. Tokens that the grammar forces are sampled and counted as any others."""
-        deadline = _deadline(request.deadline_s)
-        check_generate(request, self._info)
-        grammar = await self._grammars.compiled(request.grammar) if request.grammar is not None else None
+        prepared = await prepare_generation(request, self._info, self._grammars)
+        grammar = prepared.grammar
         body = self._body(request, grammar)
         completion = Completion(
             request,
@@ -112,18 +110,18 @@ class SGLangEngine:
         pending = self._process.submit(body)
         try:
             while not completion.done:
-                if (chunk := await _next_chunk(pending, completion, deadline)) is not None:
+                if (chunk := await _next_chunk(pending, completion, prepared.deadline)) is not None:
                     yield self._counted(chunk, request)
         finally:
             self._process.abort(pending)
 
     async def score(self, request: ScoreRequest) -> ScoreResult:
         """See `Engine.score`."""
-        check_score(request, self._info)
+        deadline = prepare_score(request, self._info)
         self._check_room(len(request.prompt_ids) + max((len(branch.path) for branch in request.branches), default=0))
         plan = plan_score(request)
         reading = ScoreReading(request)
-        with anyio.move_on_after(request.deadline_s) as scope:
+        with anyio.move_on_after(left_s(deadline)) as scope:
             if plan.warm:
                 reading.warmed(await self._ask(warm_body(request)))
             for batch in plan.batches:
@@ -204,10 +202,9 @@ class SGLangEngine:
         return chunk
 
 
-async def _next_chunk(pending: Pending, completion: Completion, deadline: float | None) -> Chunk | None:
+async def _next_chunk(pending: Pending, completion: Completion, deadline: float) -> Chunk | None:
     """What the next reply adds; the last chunk when the deadline comes first."""
-    left = None if deadline is None else deadline - time.monotonic()
-    with anyio.move_on_after(left):
+    with anyio.move_on_after(left_s(deadline)):
         reply = await pending.mailbox.get()
         return completion.feed(reply if reply is not None else _CUT_SHORT)
     return completion.expire()
@@ -225,7 +222,3 @@ def _info(name: str, folder: Path, facts: Mapping[str, Any]) -> ModelInfo:
         vocabulary_size=facts["vocabulary_size"],
         scoring=read_scoring(digest),
     )
-
-
-def _deadline(seconds: float | None) -> float | None:
-    return None if seconds is None else time.monotonic() + seconds
