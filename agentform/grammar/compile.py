@@ -21,7 +21,7 @@ from agentform.grammar.prepare import pattern_fault, prepare
 from agentform.grammar.spec import GrammarSpec
 from agentform.grammar.store import GrammarStore, Recipe, recipe_key
 from agentform.grammar.vocabulary import Vocabulary
-from agentform.grammar.walk import Schema
+from agentform.json_schema.keywords import Schema
 
 __all__ = ["CompiledGrammar", "Compiler", "lark_of", "parse_schema"]
 

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from agentform.grammar.walk import Schema, SchemaDict, map_subschemas
+from agentform.json_schema.keywords import Schema, SchemaDict
+from agentform.json_schema.pointer import steps_of
+from agentform.json_schema.walk import map_subschemas
 
 __all__ = ["RUNGS", "Rung"]
 
@@ -29,7 +31,7 @@ def _everywhere(change: Callable[[SchemaDict], SchemaDict]) -> Callable[[Schema]
     def walk(schema: Schema) -> Schema:
         if isinstance(schema, bool):
             return schema
-        return change(map_subschemas(schema, lambda item, _: walk(item)))
+        return change(map_subschemas(schema, lambda _, item: walk(item)))
 
     return walk
 
@@ -78,8 +80,8 @@ def _type_only(schema: Schema) -> Schema:
 
 def _target(root: Any, ref: str) -> Any:
     here = root
-    for step in ref.removeprefix("#").split("/")[1:]:
-        here = here.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(here, dict) else None
+    for step in steps_of(ref.removeprefix("#")):
+        here = here.get(step) if isinstance(here, dict) else None
     return here
 
 

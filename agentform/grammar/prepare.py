@@ -12,8 +12,10 @@ from typing import Any
 
 from agentform._util.exact import exact
 from agentform.errors import GrammarError, Relaxation
-from agentform.grammar.keywords import ANNOTATIONS, FORMATS, KEYWORDS, VALIDATED, Dialect
-from agentform.grammar.walk import Schema, SchemaDict, escaped, map_subschemas
+from agentform.grammar.keywords import FORMATS, KEYWORDS, VALIDATED, GrammarEngine
+from agentform.json_schema.keywords import Schema, SchemaDict, is_annotation
+from agentform.json_schema.pointer import pointer
+from agentform.json_schema.walk import map_subschemas
 
 __all__ = ["Prepared", "grammar_relaxations", "pattern_fault", "prepare"]
 
@@ -35,17 +37,19 @@ class Prepared:
     relaxed: tuple[Relaxation, ...]
 
 
-def grammar_relaxations(schema: Mapping[str, Any] | bool, dialect: Dialect = "llguidance") -> tuple[Relaxation, ...]:
+def grammar_relaxations(
+    schema: Mapping[str, Any] | bool, engine: GrammarEngine = "llguidance"
+) -> tuple[Relaxation, ...]:
     """What a grammar made from the schema does not enforce, by the engine's keyword table.
 
     A compiled grammar's own list may be longer: an engine can find more when it sees the whole.
     """
-    return prepare(schema if isinstance(schema, bool) else dict(schema), dialect).relaxed
+    return prepare(schema if isinstance(schema, bool) else dict(schema), engine).relaxed
 
 
 def prepare(
     schema: Schema,
-    dialect: Dialect,
+    engine: GrammarEngine,
     *,
     fault_of: Callable[[str], str] | None = None,
     step_fault: Callable[[float], str] | None = None,
@@ -56,7 +60,7 @@ def prepare(
     says so of the step of a `multipleOf`; by default every step can be.
     Raises GrammarError for a schema that is nested too deeply to be walked through.
     """
-    preparing = _Preparing(dialect, fault_of or pattern_fault, step_fault or (lambda step: ""))
+    preparing = _Preparing(engine, fault_of or pattern_fault, step_fault or (lambda step: ""))
     try:
         made = preparing.schema(schema, "")
     except RecursionError:
@@ -75,8 +79,10 @@ def pattern_fault(pattern: str) -> str:
 
 
 class _Preparing:
-    def __init__(self, dialect: Dialect, fault_of: Callable[[str], str], step_fault: Callable[[float], str]) -> None:
-        self._dialect: Dialect = dialect
+    def __init__(
+        self, engine: GrammarEngine, fault_of: Callable[[str], str], step_fault: Callable[[float], str]
+    ) -> None:
+        self._engine: GrammarEngine = engine
         self._fault_of = fault_of
         self._step_fault = step_fault
         self.relaxed: list[Relaxation] = []
@@ -94,14 +100,14 @@ class _Preparing:
                 kept[keyword] = int(kept[keyword])
         self._drop_counts(kept, at)
         self._weaken_bounds(kept, at)
-        return map_subschemas(self._with_steps(kept, at), lambda item, step: self.schema(item, at + step))
+        return map_subschemas(self._with_steps(kept, at), lambda path, item: self.schema(item, at + pointer(path)))
 
     def _keeps(self, keyword: str, value: Any, at: str) -> bool:
-        if keyword in ANNOTATIONS or keyword.startswith("x-"):
+        if is_annotation(keyword):
             return False
         reason = self._reason(keyword, value)
         if reason and not _says_nothing(keyword, value):
-            self._relax(f"{at}/{escaped(keyword)}", f"{keyword}: {reason}")
+            self._relax(at + pointer((keyword,)), f"{keyword}: {reason}")
         return not reason
 
     def _reason(self, keyword: str, value: Any) -> str:
@@ -109,9 +115,9 @@ class _Preparing:
         row = KEYWORDS.get(keyword)
         if row is None:
             return "unknown to grammars, ignored"
-        if row.level(self._dialect) == VALIDATED:
+        if row.level(self._engine) == VALIDATED:
             return "left to validation"
-        if keyword == "format" and value not in FORMATS[self._dialect]:
+        if keyword == "format" and value not in FORMATS[self._engine]:
             return f"{value!r} is left to validation"
         if keyword == "pattern" and (fault := self._fault_of(str(value))):
             return f"it has {fault}, left to validation"
@@ -126,12 +132,12 @@ class _Preparing:
         schema.pop("additionalProperties", None)  # it would now forbid what the dropped patterns allowed
         for pattern, fault in faults.items():
             if fault:
-                where = f"{at}/patternProperties/{escaped(pattern)}"
+                where = at + pointer(("patternProperties", pattern))
                 self._relax(where, f"patternProperties: the pattern has {fault}, left to validation")
 
     def _drop_counts(self, schema: SchemaDict, at: str) -> None:
         """llguidance counts additional keys only, so counts are wrong where a declared key may be left out."""
-        if self._dialect != "llguidance" or set(schema.get("properties", ())) <= set(schema.get("required", ())):
+        if self._engine != "llguidance" or set(schema.get("properties", ())) <= set(schema.get("required", ())):
             return
         closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
         for keyword in _COUNTS & schema.keys():

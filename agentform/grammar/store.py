@@ -17,7 +17,7 @@ from pathlib import Path
 
 from agentform._util.files import write_atomically
 from agentform.errors import Relaxation
-from agentform.grammar.keywords import Dialect
+from agentform.grammar.keywords import GrammarEngine
 from agentform.grammar.spec import GrammarSpec
 
 __all__ = ["GrammarStore", "Recipe", "recipe_key"]
@@ -35,9 +35,9 @@ class Recipe:
     relaxed: tuple[Relaxation, ...]
 
 
-def recipe_key(dialect: Dialect, spec: GrammarSpec, vocabulary_digest: str) -> str:
+def recipe_key(engine: GrammarEngine, spec: GrammarSpec, vocabulary_digest: str) -> str:
     """A name that changes with the specification, the vocabulary, the engine's version and this format."""
-    said = [_FORMAT, dialect, version(dialect), vocabulary_digest, spec.kind, spec.text, spec.lead, spec.follow]
+    said = [_FORMAT, engine, version(engine), vocabulary_digest, spec.kind, spec.text, spec.lead, spec.follow]
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()
 
 

@@ -20,8 +20,8 @@ from agentform.grammar.prepare import prepare
 from agentform.grammar.spec import GrammarSpec
 from agentform.grammar.store import GrammarStore, Recipe, recipe_key
 from agentform.grammar.vocabulary import Vocabulary
-from agentform.grammar.walk import Schema
 from agentform.grammar.xgrammar_schema import adapt
+from agentform.json_schema.keywords import Schema
 
 __all__ = ["XGrammarCompiled", "XGrammarCompiler", "XGrammarMatcher"]
 

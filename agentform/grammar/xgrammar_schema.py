@@ -11,7 +11,9 @@ import re
 from typing import Any
 
 from agentform.errors import Relaxation
-from agentform.grammar.walk import Schema, SchemaDict, map_subschemas
+from agentform.json_schema.keywords import Schema, SchemaDict
+from agentform.json_schema.pointer import pointer
+from agentform.json_schema.walk import map_subschemas
 
 __all__ = ["adapt"]
 
@@ -58,7 +60,7 @@ class _Adapting:
         if "pattern" in made:
             made = self._pattern(made, at)
         made = _with_required(made)
-        made = map_subschemas(made, lambda item, step: self.schema(item, at + step))
+        made = map_subschemas(made, lambda path, item: self.schema(item, at + pointer(path)))
         return _typed(made)
 
     def _joined(self, schema: SchemaDict, at: str) -> SchemaDict:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from agentform.json_schema.keywords import SchemaDict, is_annotation
 from agentform.messages import JsonValue
 from agentform.schema.closed_values import identity, types_of
 from agentform.schema.form import Choice, Fixed, Free, Leaf, Node, Path, Repeat, Subset, Union, leaves
-from agentform.schema.keywords import SchemaDict, is_annotation
 from agentform.schema.union_labels import json_types
 
 __all__ = [

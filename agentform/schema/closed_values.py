@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from agentform.json_schema.keywords import Schema, SchemaDict, is_annotation
 from agentform.messages import JsonValue
-from agentform.schema.keywords import Schema, SchemaDict, is_annotation
 from agentform.schema.validate import SchemaValidator
 
 __all__ = ["MAX_RANGE", "all_differ", "candidates", "distinct", "identity", "legal", "types_of"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from agentform.errors import UnsupportedSchema
+from agentform.json_schema.keywords import Schema, SchemaDict, is_annotation
 from agentform.messages import JsonValue
 from agentform.schema.classify import (
     MAX_REPEAT,
@@ -37,7 +38,7 @@ from agentform.schema.form import (
     Union,
     pointer,
 )
-from agentform.schema.keywords import LEFT_TO_VALIDATION, Schema, SchemaDict, is_annotation, unknown_keywords
+from agentform.schema.keywords import LEFT_TO_VALIDATION, unknown_keywords
 from agentform.schema.normalize import asked_of, settle
 from agentform.schema.refs import Document
 from agentform.schema.union_labels import label_arms

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentform.errors import UnsupportedSchema
-from agentform.schema.keywords import SchemaDict
+from agentform.json_schema.keywords import SchemaDict
 
 __all__ = ["DEPENDS_ON", "DependsOn", "dependencies", "in_order"]
 

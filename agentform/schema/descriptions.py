@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from agentform.schema.keywords import SchemaDict
+from agentform.json_schema.keywords import SchemaDict
 
 __all__ = ["one_line", "say_free"]
 

@@ -9,10 +9,11 @@ from typing import Any, Literal, TypeAlias
 import attrs
 
 from agentform.errors import UnsupportedSchema
+from agentform.json_schema.keywords import Schema, SchemaDict
+from agentform.json_schema.walk import map_subschemas, subschemas
 from agentform.schema.form import pointer
 from agentform.schema.jsonschema_keywords import OWN_KEYWORDS
 from agentform.schema.jsonschema_library import jsonschema_library
-from agentform.schema.keywords import Schema, SchemaDict, map_subschemas, subschemas
 
 __all__ = [
     "Draft",

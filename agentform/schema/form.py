@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from agentform.errors import Relaxation
+from agentform.json_schema.pointer import Path, pointer
 from agentform.messages import JsonValue
 
 __all__ = [
@@ -32,8 +33,6 @@ __all__ = [
     "leaves",
     "pointer",
 ]
-
-Path: TypeAlias = tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,11 +130,6 @@ class Repeat:
 
 Leaf: TypeAlias = Fixed | Choice | Free | Subset
 Node: TypeAlias = Fixed | Choice | Free | Record | Union | Subset | Repeat
-
-
-def pointer(path: Path) -> str:
-    """The path as a JSON Pointer; the root is `""`."""
-    return "".join("/" + key.replace("~", "~0").replace("/", "~1") for key in path)
 
 
 def leaves(node: Node) -> Iterator[Leaf]:

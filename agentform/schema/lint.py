@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from agentform.json_schema.keywords import SchemaDict
 from agentform.schema.form import Form, Free, Node, Path, Record, Repeat, Union, pointer
-from agentform.schema.keywords import SchemaDict
 
 __all__ = ["Hint", "lint"]
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentform.errors import UnsupportedSchema
+from agentform.json_schema.keywords import Schema, SchemaDict, is_annotation
 from agentform.schema.closed_values import distinct, identity
 from agentform.schema.form import Path
-from agentform.schema.keywords import Schema, SchemaDict, is_annotation
 from agentform.schema.refs import Document
 from agentform.schema.regex import compiled
 

@@ -7,9 +7,11 @@ from typing import Any
 from urllib.parse import unquote, urljoin
 
 from agentform.errors import UnsupportedSchema
+from agentform.json_schema.keywords import Schema, SchemaDict, is_annotation
+from agentform.json_schema.pointer import steps_of
+from agentform.json_schema.walk import map_subschemas, subschemas
 from agentform.schema.draft import Draft, newer_than
 from agentform.schema.form import Path, pointer
-from agentform.schema.keywords import Schema, SchemaDict, is_annotation, map_subschemas, subschemas
 
 __all__ = ["Document"]
 
@@ -41,7 +43,7 @@ class Document:
 
     def path_of(self, ref: str) -> Path:
         """Path of a reference's target from the document's root."""
-        return _tokens(ref[1:])
+        return steps_of(ref[1:])
 
     def name_of(self, ref: str) -> str:
         """A name for a reference's target: its own key, or `root`."""
@@ -108,7 +110,7 @@ class Document:
             found = self._addresses.get(f"{address}#{fragment}")
             tail: Path = ()
         else:
-            found, tail = self._addresses.get(address), _tokens(fragment)
+            found, tail = self._addresses.get(address), steps_of(fragment)
         where = pointer((*path, "$ref"))
         if found is None:
             raise UnsupportedSchema(f"{ref!r} is not in this document, and nothing is fetched", pointer=where)
@@ -148,7 +150,7 @@ class _Closing:
 
     def _name(self, ref: str) -> str:
         if ref not in self._names:
-            tokens = _tokens(ref[1:])
+            tokens = steps_of(ref[1:])
             wanted = tokens[1] if len(tokens) == 2 and tokens[0] in ("$defs", "definitions") else "_".join(tokens)
             plain = re.sub(r"[^A-Za-z0-9_.-]", "_", wanted) or "root"  # no character that a URI would escape
             self._names[ref] = _unused(plain, set(self._names.values()))
@@ -161,10 +163,6 @@ def _unused(wanted: str, taken: set[str]) -> str:
         count += 1
         name = f"{wanted}_{count}"
     return name
-
-
-def _tokens(fragment: str) -> Path:
-    return tuple(part.replace("~1", "/").replace("~0", "~") for part in fragment.split("/")[1:])
 
 
 def _join(base: str, ref: str) -> str:

@@ -14,11 +14,12 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
 from agentform.errors import UnsupportedSchema
+from agentform.json_schema.keywords import Schema, SchemaDict
+from agentform.json_schema.walk import map_subschemas
 from agentform.schema.compile import compile_schema
 from agentform.schema.draft import draft_of
 from agentform.schema.form import Form, Path, Relaxation, pointer
 from agentform.schema.json_text import plain, problems
-from agentform.schema.keywords import Schema, SchemaDict, map_subschemas
 from agentform.schema.regex import PatternTooCostly, compiled
 from agentform.schema.validate import PydanticValidator, SchemaValidator, Validator
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from agentform.json_schema.keywords import Schema, SchemaDict
 from agentform.messages import JsonValue
 from agentform.schema.json_text import plain
-from agentform.schema.keywords import Schema, SchemaDict
 from agentform.schema.normalize import merge
 
 __all__ = ["Kind", "Step", "narrowed"]

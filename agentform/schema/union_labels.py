@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from agentform.json_schema.keywords import SchemaDict
 from agentform.messages import JsonValue
 from agentform.schema.closed_values import identity
 from agentform.schema.form import Choice, Field, Fixed, Free, Node, Record, Repeat, Subset, Union
-from agentform.schema.keywords import SchemaDict
 
 __all__ = ["json_types", "label_arms"]
 

@@ -11,13 +11,15 @@ from typing import Any, Protocol
 from pydantic import TypeAdapter, ValidationError
 
 from agentform.errors import InvalidInput, Violation
+from agentform.json_schema.keywords import Schema
+from agentform.json_schema.walk import map_subschemas
 from agentform.messages import JsonValue
 from agentform.schema.draft import Draft, own_validator_class, specification_of, validator_class
 from agentform.schema.form import Path, pointer
 from agentform.schema.json_text import dumps, plain, problems
 from agentform.schema.jsonschema_keywords import is_regular_expression, literal_patterns
 from agentform.schema.jsonschema_library import jsonschema_library
-from agentform.schema.keywords import ASSERTIONS, Schema, map_subschemas
+from agentform.schema.keywords import ASSERTIONS
 from agentform.schema.regex import PatternTooCostly
 
 __all__ = ["PydanticValidator", "SchemaValidator", "Validator"]

@@ -9,10 +9,10 @@ from typing import Any, Literal, TypeAlias
 from urllib.parse import quote
 
 from agentform.errors import UnsupportedSchema
+from agentform.json_schema.keywords import SchemaDict, is_annotation
 from agentform.messages import JsonValue
 from agentform.schema.form import Path, pointer
 from agentform.schema.json_text import plain
-from agentform.schema.keywords import SchemaDict, is_annotation
 from agentform.tools.openapi_schema import Rewriter
 
 __all__ = ["Operation", "OperationRequest", "operations"]

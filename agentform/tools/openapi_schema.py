@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from agentform.errors import UnsupportedSchema
-from agentform.schema.keywords import Schema, SchemaDict, map_subschemas
+from agentform.json_schema.keywords import Schema, SchemaDict
+from agentform.json_schema.pointer import steps_of
+from agentform.json_schema.walk import map_subschemas
 
 __all__ = ["Rewriter"]
 
@@ -52,15 +54,14 @@ class Rewriter:
             if name not in defs:
                 defs[name] = self.schema(self._target(_COMPONENTS + name))
                 waiting |= _references(defs[name])
-        unescaped = {name.replace("~1", "/").replace("~0", "~"): item for name, item in sorted(defs.items())}
+        unescaped = {steps_of(f"/{name}")[0]: item for name, item in sorted(defs.items())}
         return {**schema, "$defs": unescaped} if defs else schema
 
     def _target(self, ref: Any) -> Any:
         here: Any = self._document
         if not isinstance(ref, str) or not ref.startswith("#/"):
             raise UnsupportedSchema(f"{ref!r} is not in this document, and nothing is fetched")
-        for step in ref[2:].split("/"):
-            key = step.replace("~1", "/").replace("~0", "~")
+        for key in steps_of(ref[1:]):
             here = here.get(key) if isinstance(here, dict) else None
         if here is None:
             raise UnsupportedSchema(f"{ref!r} points at nothing")

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from agentform.grammar.keywords import FORMATS, KEYWORDS
-from agentform.schema.keywords import ANNOTATION, LEFT_TO_VALIDATION
+from agentform.json_schema.keywords import ANNOTATIONS
+from agentform.schema.keywords import LEFT_TO_VALIDATION
 from benchmarks.schemas.suite import RATCHET
 
 __all__ = ["DOCUMENT", "render"]
@@ -34,7 +35,7 @@ def _tables() -> Iterator[str]:
     for row in KEYWORDS.values():
         yield f"| `{row.name}` | {_LEVELS[row.llguidance]} | {_LEVELS[row.xgrammar]} | {row.note} |"
     yield ""
-    yield f"Only annotations: {_words(ANNOTATION)}, and every keyword that begins with `x-`."
+    yield f"Only annotations: {_words(ANNOTATIONS)}, and every keyword that begins with `x-`."
     yield ""
     yield f"Beside the properties of an object, a form leaves to validation: {_words(LEFT_TO_VALIDATION)}."
     yield ""

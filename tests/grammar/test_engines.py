@@ -9,17 +9,18 @@ from jsonschema import Draft202012Validator
 
 from agentform.errors import GrammarError
 from agentform.grammar.compile import Compiler
-from agentform.grammar.keywords import ANNOTATIONS, ENFORCED, FORMATS, KEYWORDS, PARTLY, VALIDATED
+from agentform.grammar.keywords import ENFORCED, FORMATS, KEYWORDS, PARTLY, VALIDATED
 from agentform.grammar.prepare import grammar_relaxations, prepare
 from agentform.grammar.spec import GrammarSpec
 from agentform.grammar.vocabulary import Vocabulary
+from agentform.json_schema.keywords import ANNOTATIONS
 from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
 from agentform.schema import keywords as schema_keywords
 from agentform.schema.json_text import dumps
 from tests.support.keyword_samples import FORMAT_SAMPLES, SAMPLES
 from tests.support.tiny_tokenizer import write_tiny_tokenizer
 
-DIALECTS = ("llguidance", "xgrammar")
+ENGINES = ("llguidance", "xgrammar")
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +41,8 @@ def compilers(tokenizer):
 def takes(compilers, tokenizer):
     """Whether an engine's grammar of a specification takes a text, each token being in the mask before it."""
 
-    def takes(dialect, spec, text):
-        matcher = compilers[dialect].compile(spec).matcher()
+    def takes(engine, spec, text):
+        matcher = compilers[engine].compile(spec).matcher()
         for token in tokenizer.encode(text):
             if not matcher.allowed()[token]:
                 return False
@@ -62,43 +63,43 @@ def test_samples_say_what_json_schema_means(sample):
     assert [value for value in sample.refused if validator.is_valid(value)] == []
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.keyword)
-def test_grammar_keeps_what_the_table_says(takes, dialect, sample):
+def test_grammar_keeps_what_the_table_says(takes, engine, sample):
     spec = spec_of(sample.schema)
-    assert [value for value in sample.accepted if not takes(dialect, spec, dumps(value))] == []
-    level = KEYWORDS[sample.keyword].level(dialect)
-    passed = [value for value in sample.refused if takes(dialect, spec, dumps(value))]
+    assert [value for value in sample.accepted if not takes(engine, spec, dumps(value))] == []
+    level = KEYWORDS[sample.keyword].level(engine)
+    passed = [value for value in sample.refused if takes(engine, spec, dumps(value))]
     if level == ENFORCED:
         assert passed == []
     elif level == VALIDATED:
         assert passed, "the table could claim more"
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", FORMAT_SAMPLES)
-def test_grammar_keeps_the_formats_that_it_says(takes, dialect, name):
+def test_grammar_keeps_the_formats_that_it_says(takes, engine, name):
     good, bad = FORMAT_SAMPLES[name]
     spec = spec_of({"type": "string", "format": name})
-    assert takes(dialect, spec, dumps(good))
-    assert takes(dialect, spec, dumps(bad)) == (name not in FORMATS[dialect])
+    assert takes(engine, spec, dumps(good))
+    assert takes(engine, spec, dumps(bad)) == (name not in FORMATS[engine])
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     ("kind", "text", "value"),
     [("regex", "[a-z]{2}", "ab"), ("json_schema", '{"enum": ["ab", 7]}', '"ab"')],
 )
-def test_lead_and_follow_stand_around_the_value(takes, dialect, kind, text, value):
+def test_lead_and_follow_stand_around_the_value(takes, engine, kind, text, value):
     spec = GrammarSpec(kind=kind, text=text, lead='a"', follow="\n}")
-    assert takes(dialect, spec, f'a"{value}\n}}')
-    assert not takes(dialect, spec, f"{value}\n}}")
-    assert not takes(dialect, spec, f'a"{value}')
+    assert takes(engine, spec, f'a"{value}\n}}')
+    assert not takes(engine, spec, f"{value}\n}}")
+    assert not takes(engine, spec, f'a"{value}')
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_forced_text_is_found(compilers, tokenizer, dialect):
-    matcher = compilers[dialect].compile(spec_of({"enum": ["world one", "world two"]})).matcher()
+@pytest.mark.parametrize("engine", ENGINES)
+def test_forced_text_is_found(compilers, tokenizer, engine):
+    matcher = compilers[engine].compile(spec_of({"enum": ["world one", "world two"]})).matcher()
     forced = matcher.forced()
     assert not forced.ends
     assert tokenizer.decode(forced.token_ids).startswith('"world')
@@ -110,37 +111,37 @@ def test_forced_text_is_found(compilers, tokenizer, dialect):
     assert last.remainder.endswith(b'e"')
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_finished_value_ends(compilers, tokenizer, dialect):
-    matcher = compilers[dialect].compile(spec_of({"const": True})).matcher()
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_finished_value_ends(compilers, tokenizer, engine):
+    matcher = compilers[engine].compile(spec_of({"const": True})).matcher()
     assert matcher.forced().remainder == b"true"
     matcher.accept(*tokenizer.encode("true"))
     assert matcher.forced().ends
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     "text",
     ["{", "[]", '{"type": "nothing"}', '{"not":' * 9_000 + "true" + "}" * 9_000, '{"items":' * 500 + "{}" + "}" * 500],
 )
-def test_what_is_no_schema_is_a_grammar_error(compilers, dialect, text):
+def test_what_is_no_schema_is_a_grammar_error(compilers, engine, text):
     with pytest.raises(GrammarError):
-        compilers[dialect].compile(GrammarSpec(kind="json_schema", text=text))
+        compilers[engine].compile(GrammarSpec(kind="json_schema", text=text))
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_fault_09_a_lookahead_pattern_costs_only_itself(takes, compilers, dialect):
+@pytest.mark.parametrize("engine", ENGINES)
+def test_fault_09_a_lookahead_pattern_costs_only_itself(takes, compilers, engine):
     schema = {
         "type": "object",
         "properties": {"a": {"type": "string", "pattern": "^(?=x)y", "maxLength": 3}, "b": {"type": "integer"}},
         "required": ["a", "b"],
         "additionalProperties": False,
     }
-    compiled = compilers[dialect].compile(spec_of(schema))
+    compiled = compilers[engine].compile(spec_of(schema))
     assert [(item.pointer, "lookaround" in item.what) for item in compiled.relaxed] == [("/properties/a/pattern", True)]
-    assert takes(dialect, spec_of(schema), '{"a": "zz", "b": 1}')
-    assert not takes(dialect, spec_of(schema), '{"a": "zzzz", "b": 1}')
-    assert not takes(dialect, spec_of(schema), '{"a": "zz", "b": "1"}')
+    assert takes(engine, spec_of(schema), '{"a": "zz", "b": 1}')
+    assert not takes(engine, spec_of(schema), '{"a": "zzzz", "b": 1}')
+    assert not takes(engine, spec_of(schema), '{"a": "zz", "b": "1"}')
 
 
 def test_relaxations_have_their_places():
@@ -168,11 +169,11 @@ def test_relaxations_have_their_places():
     assert grammar_relaxations({"type": "object", "properties": {"a": {"type": "string"}}}) == ()
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_bounds_beyond_exact_numbers_refuse_nothing_legal(takes, dialect):
+@pytest.mark.parametrize("engine", ENGINES)
+def test_bounds_beyond_exact_numbers_refuse_nothing_legal(takes, engine):
     spec = spec_of({"type": "integer", "minimum": 2**63, "maximum": 2**63 + 5})
-    assert takes(dialect, spec, str(2**63 + 5))
-    assert not takes(dialect, spec, "7")
+    assert takes(engine, spec, str(2**63 + 5))
+    assert not takes(engine, spec, "7")
 
 
 @pytest.mark.parametrize(
@@ -190,9 +191,9 @@ def test_bounds_become_the_nearest_exact_ones(schema, kept):
 
 
 def test_tables_of_schema_and_grammar_know_the_same_words():
-    assert set(KEYWORDS) - ANNOTATIONS == set(schema_keywords.IMPLEMENTED)
-    assert set(ANNOTATIONS) >= set(schema_keywords.ANNOTATION)
-    assert {row.level(dialect) for row in KEYWORDS.values() for dialect in DIALECTS} == {ENFORCED, PARTLY, VALIDATED}
+    assert set(KEYWORDS) == set(schema_keywords.IMPLEMENTED)
+    assert not set(KEYWORDS) & ANNOTATIONS
+    assert {row.level(engine) for row in KEYWORDS.values() for engine in ENGINES} == {ENFORCED, PARTLY, VALIDATED}
 
 
 HARD = [
@@ -202,9 +203,9 @@ HARD = [
 ]
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("schema", HARD)
-def test_what_an_engine_cannot_take_is_weakened_and_said(compilers, dialect, schema):
-    compiled = compilers[dialect].compile(spec_of(schema))
+def test_what_an_engine_cannot_take_is_weakened_and_said(compilers, engine, schema):
+    compiled = compilers[engine].compile(spec_of(schema))
     assert compiled.relaxed
     assert compiled.matcher().allowed().any()
