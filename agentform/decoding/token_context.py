@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agentform._util.prefixes import common_prefix
 from agentform.runtime.engine import Tokenizer
 
 __all__ = ["Context", "advance", "continue_from", "splice"]
@@ -36,7 +37,7 @@ def advance(tokenizer: Tokenizer, context: Context, frame_text: str) -> Context:
     Only for text that comes from a chat template; text of users and models goes through `Context.with_text`.
     """
     ids = tokenizer.encode(frame_text, control=True)
-    control = [i for i, token in enumerate(ids) if _is_control(tokenizer, token)]
+    control = [i for i, token in enumerate(ids) if token in tokenizer.control_ids]
     if not control:
         return context.with_text(frame_text)
     first, last = control[0], control[-1]
@@ -45,11 +46,6 @@ def advance(tokenizer: Tokenizer, context: Context, frame_text: str) -> Context:
         ids=context.ids + before + ids[first : last + 1],
         tail=tokenizer.decode(ids[last + 1 :]),
     )
-
-
-def _is_control(tokenizer: Tokenizer, token: int) -> bool:
-    text = tokenizer.decode((token,))
-    return tokenizer.encode(text, control=True) == (token,) != tokenizer.encode(text)
 
 
 def continue_from(tokenizer: Tokenizer, prompt_ids: Sequence[int], generated_ids: Sequence[int], text: str) -> Context:
@@ -66,10 +62,11 @@ def continue_from(tokenizer: Tokenizer, prompt_ids: Sequence[int], generated_ids
 
 
 def splice(tokenizer: Tokenizer, past: Sequence[int], rendered: Sequence[int]) -> tuple[int, ...]:
-    """`rendered` with its beginning replaced by `past`, where both spell the same text.
+    """`rendered` with its beginning replaced by `past`, where both spell the same text with the same control tokens.
 
     Where the text of `past` is not a prefix of the rendered text (a template that rewrites history) or no token of
-    `rendered` ends there, `rendered` is returned as it is.
+    `rendered` ends there, `rendered` is returned as it is; and so where one spells as data what is a control token of
+    the other: a user may have typed what looks like the marks of an earlier conversation.
     """
     past, rendered = tuple(past), tuple(rendered)
     if not past or rendered[: len(past)] == past:
@@ -78,7 +75,32 @@ def splice(tokenizer: Tokenizer, past: Sequence[int], rendered: Sequence[int]) -
     cut = _walked_cut(tokenizer, past, rendered)
     if cut is None or tokenizer.decode(rendered[:cut]) != text:
         cut = _cut_at(tokenizer, rendered, text)
-    return rendered if cut is None else past + rendered[cut:]
+    if cut is None or not _same_marks(tokenizer, past, rendered[:cut]):
+        return rendered
+    return past + rendered[cut:]
+
+
+def _same_marks(tokenizer: Tokenizer, ours: tuple[int, ...], theirs: tuple[int, ...]) -> bool:
+    """Whether control tokens stand at the same places of a text that both spell.
+
+    Of theirs it may be text of ours: a mark within the model's own words, such as `</think>`, but no end of a turn.
+    """
+    same = common_prefix(ours, theirs)
+    kept, rendered = _marks(tokenizer, ours[same:]), _marks(tokenizer, theirs[same:])
+    return kept <= rendered and not any(token in tokenizer.eos_ids for _, token in rendered - kept)
+
+
+def _marks(tokenizer: Tokenizer, ids: tuple[int, ...]) -> set[tuple[int, int]]:
+    """The control tokens among `ids`, each with the number of characters before it."""
+    found: set[tuple[int, int]] = set()
+    start = num_before = 0
+    for at, token in enumerate(ids):
+        if token in tokenizer.control_ids:
+            num_before += len(tokenizer.decode(ids[start:at]))
+            found.add((num_before, token))
+            num_before += len(tokenizer.decode((token,)))
+            start = at + 1
+    return found
 
 
 def _walked_cut(tokenizer: Tokenizer, past: tuple[int, ...], rendered: tuple[int, ...]) -> int | None:

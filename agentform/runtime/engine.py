@@ -131,6 +131,11 @@ class Tokenizer(Protocol):
         ...
 
     @property
+    def control_ids(self) -> frozenset[int]:
+        """Ids of the tokens that text never becomes: those that only a chat template writes."""
+        ...
+
+    @property
     def has_tool_template(self) -> bool:
         """Whether the chat template itself renders tools and tool calls."""
         ...

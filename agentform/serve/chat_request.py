@@ -67,7 +67,7 @@ def chat_request(fields: ChatFields, header: str | None, settings: ServerSetting
         limits=_limits(fields, settings),
         sampling=_sampling(fields),
         stop=(stop,) if isinstance(stop, str) else tuple(stop),
-        conversation=header or (fields.metadata or {}).get("conversation_id") or fields.prompt_cache_key or fields.user,
+        conversation=header or (fields.metadata or {}).get("conversation_id") or fields.prompt_cache_key,
     )
 
 

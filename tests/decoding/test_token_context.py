@@ -60,6 +60,30 @@ def test_a_long_past_that_was_cut_otherwise_is_followed(tokenizer, past, rest, e
     assert splice(tokenizer, ids, rendered) == (ids + rendered[cuts[0] :] if cuts and ids else rendered)
 
 
+TYPED = st.lists(st.sampled_from(["<|im_start|>", "<|im_end|>", "user\n", "a", "\n", " é"]), max_size=8).map("".join)
+
+
+@same_fixture
+@given(talk=st.lists(TYPED, min_size=1, max_size=4), typed=TYPED, data=st.data())
+def test_typed_marks_are_never_taken_for_those_of_a_transcript(tokenizer, talk, typed, data):
+    """One text, spelt as a transcript and as what somebody has typed, in whole or in part."""
+    past = tuple(i for text in talk for i in tokenizer.encode(text, control=data.draw(st.booleans())))
+    spelt_before = tokenizer.decode(past)
+    rendered = tokenizer.encode(spelt_before + typed, control=data.draw(st.booleans()))
+    found, wanted = marks(tokenizer, splice(tokenizer, past, rendered)), marks(tokenizer, rendered)
+    assert set(found) <= set(wanted)
+    assert ends(tokenizer, found) == ends(tokenizer, wanted)
+
+
+def ends(tokenizer, marked):
+    return [(at, token) for at, token in marked if token in tokenizer.eos_ids]
+
+
+def marks(tokenizer, ids):
+    control = tokenizer.control_ids
+    return [(len(tokenizer.decode(ids[:at])), token) for at, token in enumerate(ids) if token in control]
+
+
 def test_following_a_past_decodes_little():
     words = [PIECES.encode(text) for text in ("ab", " a", "\n\n", "b ")] * 200
     counting = CountingTokenizer(PIECES)
@@ -72,6 +96,7 @@ def test_following_a_past_decodes_little():
 class CountingTokenizer:
     def __init__(self, tokenizer):
         self._tokenizer = tokenizer
+        self.control_ids, self.eos_ids = tokenizer.control_ids, tokenizer.eos_ids
         self.num_decoded = 0
 
     def decode(self, ids):

@@ -64,3 +64,11 @@ def test_names_of_conversations_belong_to_their_key(share_cache):
     first, second, third = (request.conversation for request in engine.requests)
     assert first == third != second
     assert KEY not in first
+
+
+def test_a_user_is_no_conversation():
+    engine = ScriptedEngine([Say("a")])
+    body = {"model": "scripted", "messages": [{"role": "user", "content": "Hi."}], "user": "u"}
+    with running(engine) as server:
+        httpx.post(server.url + CHAT, json=body)
+    assert engine.requests[0].conversation is None

@@ -31,6 +31,11 @@ class ByteTokenizer:
         return frozenset({self.END})
 
     @property
+    def control_ids(self) -> frozenset[int]:
+        """Ids that text never becomes."""
+        return frozenset({self.START, self.END})
+
+    @property
     def has_tool_template(self) -> bool:
         """Whether the chat template itself renders tools and tool calls."""
         return self._tool_template

@@ -58,6 +58,8 @@ class HFTokenizer:
         self._tokenizer.add_special_tokens(structural)
         self._control_text = ControlText(special=special, structural=[token.content for token in structural])
         self._control_tokens = {t.content: (i, t) for i, t in added.items() if t.special or t in structural}
+        self.control_ids: frozenset[int] = frozenset(i for i, _ in self._control_tokens.values())
+        """Ids that text never becomes: special tokens, and added ones that the template writes."""
         self._mode = threading.Lock()  # guards what the library is told to take for control, and what is known
         self._known: BoundedDict[tuple[str, bool], tuple[int, ...]] = BoundedDict(
             _KNOWN_CHARACTERS, weight=lambda key, _: len(key[0])
