@@ -7,16 +7,16 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mappi
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Generic, TypeAlias, TypedDict, Unpack, cast
+from typing import Any, Generic, TypeAlias, Unpack, cast
 
 from agentform._util.sync import run_blocking
-from agentform.agent.agent_tool import agent_tool
 from agentform.agent.approval import Approve
 from agentform.agent.conversation import Conversation
-from agentform.agent.handoff import handoff_tools
+from agentform.agent.handoff import agent_tool, handoff_tools
 from agentform.agent.observer import Observer
+from agentform.agent.options import RunOptions, RunSettings
 from agentform.agent.result import OutputT, RunFinish, RunResult
-from agentform.agent.run import Run, RunSettings
+from agentform.agent.run import Run
 from agentform.agent.store import ConversationStore
 from agentform.agent.streaming import Streaming, StreamingSync, streaming, streaming_sync
 from agentform.decoding.limits import Limits
@@ -31,25 +31,12 @@ from agentform.tools.policy import OnToolError
 from agentform.tools.tool import Tool
 from agentform.tools.toolset import Toolbox
 from agentform.turn.reasoning import Reasoning
-from agentform.turn.turn import Caller
+from agentform.turn.turn import TurnRunner
 
 __all__ = ["Agent", "AgentRun", "OnToolError", "RunFinish", "RunOptions", "RunResult"]
 
 AgentRun: TypeAlias = Streaming[RunResult[OutputT]]
 """A run in progress: iterate over its events, then read `result`."""
-
-
-class RunOptions(TypedDict, total=False):
-    """What may be said for one run; the same for `run`, `run_sync`, `stream` and `stream_sync`."""
-
-    conversation: Conversation | str | None
-    """The conversation to go on with; text is its id in the agent's store, where a new one is made if there is none."""
-    limits: Limits | None
-    """Instead of the agent's."""
-    context: Any
-    """Whatever tools with a `RunContext` parameter shall get as its `context`."""
-    approve: Approve | None
-    """Instead of the agent's."""
 
 
 class Agent(Generic[OutputT]):
@@ -110,7 +97,7 @@ class Agent(Generic[OutputT]):
         self.settings = RunSettings(limits=self.limits, approve=approve, observers=tuple(observers), store=store)
         self._handoffs: dict[str, Agent[Any]] = {}
         described = (instructions, self.form.description if self.form else "")
-        self.caller = Caller(
+        self.caller = TurnRunner(
             engine=engine,
             targets={name: tool.target for name, tool in self.tools.items()},
             instructions="\n".join(part for part in described if part),
@@ -133,9 +120,9 @@ class Agent(Generic[OutputT]):
             DuplicateTool: two agents share a name, or a tool is named like a handoff.
             InvalidToolName: an agent's name cannot be part of a tool's.
         """
-        made = handoff_tools({**self.tools, **self._handoffs}, agents)
-        targets = {name: handoff.target for name, (handoff, _) in made.items()}
-        self._handoffs |= {name: agent for name, (_, agent) in made.items()}
+        new = handoff_tools({**self.tools, **self._handoffs}, agents)
+        targets = {name: handoff.target for name, (handoff, _) in new.items()}
+        self._handoffs |= {name: agent for name, (_, agent) in new.items()}
         self.caller = replace(self.caller, targets={**self.caller.targets, **targets})
 
     def as_tool(

@@ -18,7 +18,6 @@ from agentform.decoding.limits import Limits
 from agentform.decoding.session import Session
 from agentform.errors import ArgumentsTruncated, InvalidInput
 from agentform.events import AnswerDelta, CallReady, Emit, Event, ReasoningDelta
-from agentform.forms.draft import evidence_of
 from agentform.forms.label_prior import PriorStore
 from agentform.forms.scoring import Scoring
 from agentform.messages import Evidence, Message, ToolCall, Usage
@@ -26,8 +25,8 @@ from agentform.runtime.engine import Engine, Sampling
 from agentform.schema.target import Target, load
 from agentform.tools.toolset import Toolbox
 from agentform.turn.reasoning import Reasoning
-from agentform.turn.turn import Caller
-from agentform.turn.types import Aim, Turn
+from agentform.turn.turn import TurnRunner
+from agentform.turn.types import TurnOptions, TurnResult
 
 __all__ = ["Responder", "Response", "ToolChoice", "UseTool"]
 
@@ -94,7 +93,7 @@ class Responder:
         self._scoring = scoring or Scoring.of(engine)
         self._reasoning = reasoning or Reasoning()
         self._priors = priors or PriorStore()
-        self._callers: BoundedDict[str, Caller] = BoundedDict(_KEPT_CALLERS)
+        self._callers: BoundedDict[str, TurnRunner] = BoundedDict(_KEPT_CALLERS)
         self._token_ids: BoundedDict[str, tuple[int, ...]] = BoundedDict(_KEPT_CONVERSATIONS)
 
     async def respond(
@@ -125,7 +124,7 @@ class Responder:
         """
         toolbox = tools if isinstance(tools, Toolbox) else Toolbox(tools)
         form = output if output is None or isinstance(output, Target) else load(output)
-        aim = replace(_aim(toolbox, tool_choice), form=form, stop=tuple(stop))
+        turn_options = replace(_turn_options(toolbox, tool_choice), form=form, stop=tuple(stop))
         instructions, rest = _split(messages)
         if form is not None and form.description:
             instructions = "\n".join(part for part in (instructions, form.description) if part)
@@ -136,7 +135,7 @@ class Responder:
         past = self._token_ids.get(conversation) or () if conversation else ()
         heard = _Heard(emit)
         try:
-            turn = await caller.turn(session, rest, past=past, aim=aim, emit=heard)
+            turn = await caller.turn(session, rest, past=past, options=turn_options, emit=heard)
         except ArgumentsTruncated as error:
             return _cut_off("" if form else heard.text, error, session)
         if conversation:
@@ -159,11 +158,11 @@ class Responder:
         async with streaming(work) as turn:
             yield turn
 
-    def _caller(self, toolbox: Toolbox, instructions: str) -> Caller:
+    def _caller(self, toolbox: Toolbox, instructions: str) -> TurnRunner:
         key = json.dumps([instructions, toolbox.definitions()])
         caller = self._callers.get(key)
         if caller is None or any(caller.targets[name] is not tool.target for name, tool in toolbox.items()):
-            caller = Caller(
+            caller = TurnRunner(
                 engine=self.engine,
                 targets={name: tool.target for name, tool in toolbox.items()},
                 instructions=instructions,
@@ -175,12 +174,12 @@ class Responder:
         return caller
 
 
-def _aim(toolbox: Toolbox, choice: ToolChoice) -> Aim:
+def _turn_options(toolbox: Toolbox, choice: ToolChoice) -> TurnOptions:
     if isinstance(choice, UseTool):
-        return Aim(may_answer=False, tool=toolbox[choice.name].name)
+        return TurnOptions(may_answer=False, tool=toolbox[choice.name].name)
     if choice == "required" and not toolbox:
         raise InvalidInput("a call is required, but there are no tools")
-    return Aim(may_call=choice != "none", may_answer=choice != "required")
+    return TurnOptions(may_call=choice != "none", may_answer=choice != "required")
 
 
 def _split(messages: Sequence[Message]) -> tuple[str, list[Message]]:
@@ -192,7 +191,7 @@ def _split(messages: Sequence[Message]) -> tuple[str, list[Message]]:
     return instructions, list(messages[num_system:])
 
 
-def _response(turn: Turn, form: Target | None, session: Session) -> Response:
+def _response(turn: TurnResult, form: Target | None, session: Session) -> Response:
     finish = "calls" if turn.message.calls else "length" if turn.finish == "length" else "answer"
     response = Response(
         message=turn.message,
@@ -204,7 +203,7 @@ def _response(turn: Turn, form: Target | None, session: Session) -> Response:
     if form is None or turn.filled is None:
         return response
     output = form.validator.build(turn.filled.value)
-    return replace(response, output=output, evidence=evidence_of(form.form.root, turn.filled))
+    return replace(response, output=output, evidence=turn.filled.evidence())
 
 
 def _cut_off(content: str, error: ArgumentsTruncated, session: Session) -> Response:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal
+from typing import Generic, Literal
 
 from typing_extensions import TypeVar
 
 from agentform.agent.conversation import Conversation
+from agentform.agent.protocols import AgentLike
 from agentform.messages import Evidence, Message, ToolCall, Usage
-
-if TYPE_CHECKING:
-    from agentform.agent.agent import Agent
 
 __all__ = ["OutputT", "RunFinish", "RunResult"]
 
@@ -36,7 +34,7 @@ class RunResult(Generic[OutputT]):
     usage: Usage
     """Of this run, agents inside its tools included."""
     conversation: Conversation
-    agent: Agent[Any]
+    agent: AgentLike
     """The agent that answered; another than the one that was asked if it handed over."""
     evidence: tuple[Evidence, ...] = ()
     """How each leaf of an `output_type` got its value."""

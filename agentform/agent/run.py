@@ -5,47 +5,31 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 import anyio
 
-from agentform.agent.approval import Approve
 from agentform.agent.conversation import Conversation
-from agentform.agent.observer import Done, Observer, RunObserved, TurnObserved, observed
+from agentform.agent.observer import Done, RunObserved, TurnObserved, observed
+from agentform.agent.options import RunSettings
+from agentform.agent.protocols import AgentLike
 from agentform.agent.result import RunFinish, RunResult
-from agentform.agent.store import ConversationStore
 from agentform.agent.tool_execution import ToolRound, failed
-from agentform.decoding.limits import Limits
 from agentform.decoding.session import Session
 from agentform.errors import InvalidInput, StoreError
 from agentform.events import Emit, HandedOff, RunFinished, TurnFinished
-from agentform.forms.draft import evidence_of
 from agentform.messages import Message, ToolCall, ToolResult
-from agentform.turn.types import Aim, Turn
+from agentform.turn.types import TurnOptions, TurnResult
 
-if TYPE_CHECKING:
-    from agentform.agent.agent import Agent
-
-__all__ = ["Run", "RunSettings"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunSettings:
-    """What a run is given, beside its agent and its conversation."""
-
-    limits: Limits
-    context: Any = None
-    approve: Approve | None = None
-    observers: tuple[Observer, ...] = ()
-    store: ConversationStore | None = None
+__all__ = ["Run"]
 
 
 class Run:
     """A run in progress. Made inside a running event loop, and used once."""
 
-    def __init__(self, agent: Agent[Any], conversation: Conversation, settings: RunSettings, emit: Emit) -> None:
-        self.agent = agent
+    def __init__(self, agent: AgentLike, conversation: Conversation, settings: RunSettings, emit: Emit) -> None:
+        self.agent: AgentLike = agent
         """The agent whose turn it is; a handoff changes it."""
         self.conversation = conversation
         self.limits = settings.limits
@@ -125,15 +109,15 @@ class Run:
         elif step and self.limits.stop_when is not None and self.limits.stop_when(usage):
             self._finish = "stopped"
 
-    async def _turn(self, step: int) -> Turn:
+    async def _turn(self, step: int) -> TurnResult:
         agent, talk = self.agent, self.conversation
         model = agent.engine.info
         barred = frozenset(agent.handoffs) if self._num_handoffs >= self.limits.handoffs else frozenset[str]()
-        aim = Aim(may_call=self._finish == "answer", form=self._form, barred=barred)
+        options = TurnOptions(may_call=self._finish == "answer", form=self._form, barred=barred)
         operation = TurnObserved(agent=agent.name, model=model.name, conversation=talk.id, step=step)
         with observed(self.observers, operation) as report:
             turn = await agent.caller.turn(
-                self.session, talk.messages, past=talk.past(model.digest), aim=aim, emit=self.emit
+                self.session, talk.messages, past=talk.past(model.digest), options=options, emit=self.emit
             )
             usage = self.session.turn_usage
             calls = tuple(call.name for call in turn.message.calls)
@@ -145,7 +129,7 @@ class Run:
         """Whether one of the calls was made as often as it may be."""
 
         def times(call: ToolCall) -> int:
-            return sum((made.name, made.arguments) == (call.name, call.arguments) for made in self._asked)
+            return sum((asked.name, asked.arguments) == (call.name, call.arguments) for asked in self._asked)
 
         return any(times(call) >= self.limits.same_call for call in calls)
 
@@ -187,11 +171,11 @@ class Run:
             with anyio.CancelScope(shield=True):  # what has happened is written down, come what may
                 await self._store.save(self.conversation)
 
-    def _result(self, turn: Turn) -> RunResult[Any]:
+    def _result(self, turn: TurnResult) -> RunResult[Any]:
         output, evidence = turn.message.content, ()
         if self._form is not None and turn.filled is not None:
             output = self._form.validator.build(turn.filled.value)
-            evidence = evidence_of(self._form.form.root, turn.filled)
+            evidence = turn.filled.evidence()
         return RunResult(
             output=output,
             finish="length" if turn.finish == "length" else self._finish,

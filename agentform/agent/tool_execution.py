@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 
 from agentform.agent.approval import Deny, review
 from agentform.agent.observer import Done, Report, ToolObserved, observed
+from agentform.agent.protocols import RunView
 from agentform.errors import ToolFailed
 from agentform.events import CallReady, ToolFinished, ToolStarted
 from agentform.messages import Message, ToolCall, ToolResult
 from agentform.schema.json_text import dumps, to_jsonable
 from agentform.tools.context import RunContext
 from agentform.tools.tool import Tool
-
-if TYPE_CHECKING:
-    from agentform.agent.run import Run
 
 __all__ = ["ToolRound", "failed"]
 
@@ -26,7 +24,7 @@ __all__ = ["ToolRound", "failed"]
 class ToolRound:
     """The calls of one turn, and what has become of each so far."""
 
-    run: Run
+    run: RunView
     calls: list[ToolCall]
     """As they are run: a human may have changed them."""
     results: list[ToolResult | None] = field(init=False)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from agentform.decoding.token_context import Context
 
-__all__ = ["Place", "after", "at"]
+__all__ = ["InsertionPoint", "unframed"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class InsertionPoint:
     """The end of the free text, and how the frame around the JSON is opened there."""
 
     before: Context
@@ -31,11 +31,10 @@ class Place:
         return self.before.with_text(("\n" if self.spoken else "") + text)
 
 
-def at(context: Context) -> Place:
-    """A place without a frame."""
-    return Place(before=context, opened=lambda inner, spoken: inner.with_text("\n") if spoken else inner)
-
-
-def after(context: Context, text: str) -> Place:
-    """A place without a frame after free text, on a line of its own."""
-    return replace(at(context), spoken=bool(text))
+def unframed(context: Context, *, spoken: bool = False) -> InsertionPoint:
+    """An insertion point without a frame; after free text (`spoken`) the JSON begins on a line of its own."""
+    return InsertionPoint(
+        before=context,
+        opened=lambda inner, spoken: inner.with_text("\n") if spoken else inner,
+        spoken=spoken,
+    )

@@ -7,132 +7,100 @@ wins. A greedy parent that leaves its children improbable therefore loses to a b
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TypeAlias
 
-from agentform.decoding.insertion_point import Place
+from agentform.decoding.insertion_point import InsertionPoint
 from agentform.decoding.session import Session
-from agentform.forms.cardinality import within_bounds
-from agentform.forms.generate import generate_leaf
-from agentform.forms.joint import best_first
-from agentform.forms.json_pieces import Kind
-from agentform.forms.progress import Watch
-from agentform.forms.questions import Question, early_free_leaves, open_questions
-from agentform.forms.scoring import Answer, Priors, Scoring, choose, require_confidence
+from agentform.forms.answer import MEMBER, Answer, Answers, Question, QuestionKey, assumed, member_key
+from agentform.forms.questions import open_questions
+from agentform.forms.scoring import Priors, Scoring, choose
+from agentform.forms.state import FormState
 from agentform.schema.form import Node, Path, Record, Subset, Union, leaves
 
-__all__ = ["Answers", "Decided", "decide", "indices"]
+__all__ = ["answer_waves", "best_first", "best_subset"]
 
-Answers: TypeAlias = Mapping[tuple[Path, Kind], Answer]
 _Group: TypeAlias = tuple[Path, str]
 """Fields of one record that are linked by dependencies: the record's path and the name of one of them."""
 _FEW_OPTIONS = 16
 """Values of so many options, at most, are asked for before it is known that their property is there."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Decided:
-    """Answers to every closed question, and the free leaves that had to be written ahead of the whole."""
+async def answer_waves(
+    session: Session, point: InsertionPoint, state: FormState, *, scoring: Scoring, priors: Priors | None
+) -> FormState:
+    """Answer every question that can be asked, and those that the answers open, until none is open.
 
-    answers: Answers
-    texts: Mapping[Path, str]
-    cut_short: frozenset[Path]
-    """Those of them that were generated again with less room."""
+    Raises what `Engine.score` raises, and TokenizationChanged.
+    """
+    search = _Search(state)
+    while wave := search.wave(ahead=not scoring.running):
+        questions = {asked.question.identity: asked.question for asked in wave}
+        answers = await choose(session, point, list(questions.values()), scoring=scoring, priors=priors)
+        search.take(wave, dict(zip(questions, answers, strict=True)), width=scoring.beam)
+    return search.settled()
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Hypothesis:
-    answers: Answers = field(default_factory=dict[tuple[Path, Kind], Answer])
+    answers: Answers = field(default_factory=dict[QuestionKey, Answer])
     log_p: float = 0.0
 
 
-def indices(answers: Answers) -> dict[tuple[Path, Kind], int]:
-    """The answers as plain decisions."""
-    return {key: answer.index for key, answer in answers.items()}
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """A question of a wave; a linked one belongs to a group, and is asked under one of the group's hypotheses."""
 
-
-async def decide(
-    session: Session,
-    place: Place,
-    root: Node,
-    *,
-    scoring: Scoring,
-    priors: Priors | None,
-    answers: Answers | None = None,
-    texts: Mapping[Path, str] | None = None,
-    watch: Watch | None = None,
-) -> Decided:
-    """Answer every closed question of the form that `answers` does not; free leaves in `texts` are given.
-
-    Raises:
-        Abstained: a choice stayed below the limits on legal mass or probability.
-        ArgumentsTruncated: a free leaf that others depend on was not complete within its token limit.
-    """
-    search = _Search(root, dict(answers or {}), dict(texts or {}))
-    cut_short: set[Path] = set()
-    while True:
-        while wave := search.wave(ahead=not scoring.running):
-            questions = {question.place: question for _, _, question in wave}
-            found = await choose(session, place, list(questions.values()), scoring=scoring, priors=priors)
-            search.take(wave, dict(zip(questions, found, strict=True)), width=scoring.beam)
-        search.settle()
-        search.drop_absent()
-        places = early_free_leaves(root, indices(search.answers), search.texts)
-        if not places:
-            break
-        for early in places:
-            context = place.json().with_text(f"{early.lead} ")
-            made = await generate_leaf(session, context, early.leaf, follow="}", watch=watch)
-            search.texts[early.leaf.path] = made.text
-            cut_short |= {early.leaf.path} if made.cut_short else set()
-    require_confidence(list(search.answers.values()), session.limits)
-    return Decided(answers=search.answers, texts=search.texts, cut_short=frozenset(cut_short))
+    question: Question
+    group: _Group | None = None
+    hypothesis: int = 0
 
 
 class _Search:
-    def __init__(self, root: Node, answers: dict[tuple[Path, Kind], Answer], texts: dict[Path, str]) -> None:
-        self._root = root
-        self._linked = dict(_linked_fields(root))
-        self._subsets = [leaf for leaf in leaves(root) if isinstance(leaf, Subset)]
+    def __init__(self, state: FormState) -> None:
+        self._state = state
+        self._linked = dict(_linked_fields(state.root))
+        self._subsets = [leaf for leaf in leaves(state.root) if isinstance(leaf, Subset)]
         self._beams: dict[_Group, list[_Hypothesis]] = {}
-        self.answers = answers
-        self.texts = texts
 
-    def wave(self, *, ahead: bool = False) -> list[tuple[_Group | None, int, Question]]:
-        """Open questions, each with its group and the hypothesis under which it is asked.
+    def wave(self, *, ahead: bool = False) -> list[_Asked]:
+        """All open questions.
 
-        With `ahead` the values of optional properties are asked for beside their presence; see `drop_absent`.
+        With `ahead` the values of optional properties are asked for beside their presence; see `_without_absent`.
         """
         alone = [question for question in self._open(_Hypothesis()) if self._group(question) is None]
-        found = [(None, 0, question) for question in (*alone, *(self._ahead(alone) if ahead else ()))]
-        linked: list[tuple[_Group | None, int, Question]] = []
+        wave = [_Asked(question=question) for question in (*alone, *(self._ahead(alone) if ahead else ()))]
         for group in dict.fromkeys(self._linked.values()):
             for number, hypothesis in enumerate(self._beams.get(group, [_Hypothesis()])):
-                linked += [(group, number, q) for q in self._open(hypothesis) if self._group(q) == group]
-        return [*found, *linked]
+                own = [question for question in self._open(hypothesis) if self._group(question) == group]
+                wave += [_Asked(question=question, group=group, hypothesis=number) for question in own]
+        return wave
 
-    def take(
-        self,
-        wave: Sequence[tuple[_Group | None, int, Question]],
-        found: Mapping[tuple[str, ...], Answer],
-        *,
-        width: int,
-    ) -> None:
+    def take(self, wave: Sequence[_Asked], answers: Mapping[tuple[str, ...], Answer], *, width: int) -> None:
         """Keep the answers of independent questions, and for linked ones the `width` best hypotheses."""
-        asked: dict[_Group, dict[int, list[Answer]]] = {}
-        for group, number, question in wave:
-            if group is None:
-                self.answers[question.key] = found[question.place]
+        alone: dict[QuestionKey, Answer] = {}
+        linked: dict[_Group, dict[int, list[Answer]]] = {}
+        for asked in wave:
+            answer = answers[asked.question.identity]
+            if asked.group is None:
+                alone[asked.question.key] = answer
             else:
-                asked.setdefault(group, {}).setdefault(number, []).append(found[question.place])
-        self.answers = within_bounds(self._subsets, self.answers)
-        for group, answers in asked.items():
+                linked.setdefault(asked.group, {}).setdefault(asked.hypothesis, []).append(answer)
+        self._state = replace(self._state, answers=self._within_bounds({**self._state.answers, **alone}))
+        for group, under in linked.items():
             beam = self._beams.get(group, [_Hypothesis()])
-            grown = [new for n, old in enumerate(beam) for new in self._grow(old, answers.get(n, []), width)]
+            grown = [new for number, old in enumerate(beam) for new in self._grow(old, under.get(number, []), width)]
             self._beams[group] = sorted(grown, key=lambda hypothesis: -hypothesis.log_p)[:width]
+
+    def settled(self) -> FormState:
+        """The state with the best hypothesis of each group taken for good."""
+        for beam in self._beams.values():
+            self._state = self._state.with_answers(beam[0].answers)
+        return _without_absent(self._state)
 
     def _grow(self, hypothesis: _Hypothesis, answers: Sequence[Answer], width: int) -> list[_Hypothesis]:
         """The `width` most probable continuations of a hypothesis; itself when nothing was asked under it."""
@@ -142,30 +110,29 @@ class _Search:
         grown: list[_Hypothesis] = []
         for picks, log_p in islice(best_first(rows), width):
             taken = {a.question.key: replace(a, index=i) for a, i in zip(answers, picks, strict=True)}
-            fitted = within_bounds(self._subsets, dict(hypothesis.answers) | taken)
+            fitted = self._within_bounds({**hypothesis.answers, **taken})
             grown.append(_Hypothesis(answers=fitted, log_p=hypothesis.log_p + log_p))
         return grown
 
-    def settle(self) -> None:
-        """Take the best hypothesis of each group for good."""
-        for beam in self._beams.values():
-            self.answers |= beam[0].answers
-        self._beams.clear()
+    def _within_bounds(self, answers: Answers) -> Answers:
+        """The answers, with the members of every fully answered list changed to the best set within its bounds."""
+        fitted = dict(answers)
+        for subset in self._subsets:
+            keys = [member_key(subset, at) for at in range(len(subset.options))]
+            if all(key in answers for key in keys):
+                odds = [answers[key].probabilities[MEMBER] for key in keys]
+                taken = best_subset(odds, least=subset.min_items, most=subset.max_items)
+                for key, member in zip(keys, taken, strict=True):
+                    fitted[key] = replace(answers[key], index=MEMBER if member else 1 - MEMBER)
+        return fitted
 
-    def drop_absent(self) -> None:
-        """Forget the values of properties that turned out to be absent."""
-        absent = {path for (path, kind), answer in self.answers.items() if kind == "presence" and not answer.index}
-        self.answers = {
-            key: answer for key, answer in self.answers.items() if key[1] != "value" or key[0] not in absent
-        }
-
-    def _ahead(self, asked: Sequence[Question]) -> list[Question]:
-        """The values of the properties whose presence is `asked` for.
+    def _ahead(self, alone: Sequence[Question]) -> list[Question]:
+        """The values of the properties whose presence is asked for in `alone`.
 
         They stand behind the same key, so that they cost a token or two each and save a request where it is there.
         """
-        present = {question.key: 1 for question in asked if question.kind == "presence"}
-        opened = open_questions(self._root, indices(self.answers) | present, self.texts) if present else ()
+        present = {question.key: assumed(question, 1) for question in alone if question.kind == "presence"}
+        opened = open_questions(self._state.with_answers(present)) if present else ()
         return [
             question
             for question in opened
@@ -175,11 +142,18 @@ class _Search:
         ]
 
     def _open(self, hypothesis: _Hypothesis) -> list[Question]:
-        return open_questions(self._root, indices(self.answers | dict(hypothesis.answers)), self.texts)
+        return open_questions(self._state.with_answers(hypothesis.answers))
 
     def _group(self, question: Question) -> _Group | None:
         prefixes = (question.path[:length] for length in range(1, len(question.path) + 1))
         return next((self._linked[prefix] for prefix in prefixes if prefix in self._linked), None)
+
+
+def _without_absent(state: FormState) -> FormState:
+    """Without the values of properties that turned out to be absent."""
+    absent = {path for (path, kind), answer in state.answers.items() if kind == "presence" and not answer.index}
+    kept = {key: answer for key, answer in state.answers.items() if key[1] != "value" or key[0] not in absent}
+    return replace(state, answers=kept)
 
 
 def _linked_fields(node: Node) -> list[tuple[Path, _Group]]:
@@ -188,8 +162,8 @@ def _linked_fields(node: Node) -> list[tuple[Path, _Group]]:
         return [pair for arm in node.arms for pair in _linked_fields(arm)]
     if not isinstance(node, Record):
         return []
-    found = [((*node.path, name), (node.path, group)) for name, group in _groups(node).items()]
-    return found + [pair for item in node.fields for pair in _linked_fields(item.node)]
+    linked = [((*node.path, name), (node.path, group)) for name, group in _groups(node).items()]
+    return linked + [pair for item in node.fields for pair in _linked_fields(item.node)]
 
 
 def _groups(record: Record) -> dict[str, str]:
@@ -202,3 +176,40 @@ def _groups(record: Record) -> dict[str, str]:
             groups[name] = merged
     order = [item.name for item in record.fields]
     return {name: min(group, key=order.index) for name, group in groups.items()}
+
+
+def best_subset(probabilities: Sequence[float], *, least: int, most: int) -> tuple[bool, ...]:
+    """The most probable set of independent members, given each one's probability, with `least` to `most` members.
+
+    Exact: the probability of a set is the product over its members' odds, so the best set of any size holds the
+    members of greatest odds.
+    """
+    ranked = sorted(range(len(probabilities)), key=lambda at: -probabilities[at])
+    wanted = sum(p > 0.5 for p in probabilities)
+    taken = set(ranked[: min(max(wanted, least), most)])
+    return tuple(at in taken for at in range(len(probabilities)))
+
+
+def best_first(log_probabilities: Sequence[Sequence[float]]) -> Iterator[tuple[tuple[int, ...], float]]:
+    """Every combination of one option per choice, with its summed log probability, in falling order of that sum.
+
+    Lazy: the first n combinations of k choices cost O(n k log n) time and O(n k) memory.
+    """
+    if not log_probabilities:
+        return
+    ranked = [sorted(range(len(row)), key=lambda i, row=row: -row[i]) for row in log_probabilities]
+    start: tuple[int, ...] = (0,) * len(ranked)
+
+    def total(ranks: tuple[int, ...]) -> float:
+        return sum(row[order[rank]] for row, order, rank in zip(log_probabilities, ranked, ranks, strict=True))
+
+    heap: list[tuple[float, tuple[int, ...]]] = [(-total(start), start)]
+    seen: set[tuple[int, ...]] = {start}
+    while heap:
+        cost, ranks = heapq.heappop(heap)
+        yield tuple(order[rank] for order, rank in zip(ranked, ranks, strict=True)), -cost
+        for choice, rank in enumerate(ranks):
+            worse = (*ranks[:choice], rank + 1, *ranks[choice + 1 :])
+            if rank + 1 < len(ranked[choice]) and worse not in seen:
+                seen.add(worse)
+                heapq.heappush(heap, (-total(worse), worse))

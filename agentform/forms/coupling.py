@@ -14,10 +14,12 @@ from itertools import combinations
 from agentform.decoding.limits import Limits
 from agentform.decoding.session import Session
 from agentform.errors import InvalidInput
+from agentform.forms.answer import Answer, Question
 from agentform.forms.fill import Prompts, as_messages
 from agentform.forms.label_prior import PriorStore
 from agentform.forms.questions import open_questions
-from agentform.forms.scoring import Answer, Scoring, choose
+from agentform.forms.scoring import Scoring, choose
+from agentform.forms.state import FormState
 from agentform.runtime.engine import Engine
 from agentform.schema.form import Choice, Record
 from agentform.schema.target import Target
@@ -65,8 +67,8 @@ async def probe(
     measured: dict[tuple[str, str], list[tuple[float, bool]]] = {pair: [] for pair in pairs}
     store = PriorStore()
     for number, text in enumerate(examples, 1):
-        for pair, found in (await _measure(engine, target, text, pairs, store)).items():
-            measured[pair].append(found)
+        for pair, moved in (await _measure(engine, target, text, pairs, store)).items():
+            measured[pair].append(moved)
         on_progress(number, len(examples))
     couplings = [
         Coupling(
@@ -85,29 +87,34 @@ async def _measure(
     engine: Engine, target: Target, text: str, pairs: Sequence[tuple[str, str]], store: PriorStore
 ) -> dict[tuple[str, str], tuple[float, bool]]:
     prompts = Prompts(engine, target, "")
-    place, priors = prompts.place(as_messages(text)), prompts.priors(store)
+    point, priors = prompts.point(as_messages(text)), prompts.priors(store)
     session = Session(engine, limits=Limits())
     scoring = Scoring.of(engine)
     alone = {name: _only(target, name) for name in dict.fromkeys(name for pair in pairs for name in pair)}
-    asked = [open_questions(record, {})[0] for record in alone.values()]
-    first = dict(zip(alone, await choose(session, place, asked, scoring=scoring, priors=priors), strict=True))
+    asked = [open_questions(FormState(root=record))[0] for record in alone.values()]
+    first = dict(zip(alone, await choose(session, point, asked, scoring=scoring, priors=priors), strict=True))
     cases = [(pair, index) for pair in pairs for index in _best(first[pair[0]])]
     follow = [
-        open_questions(_only(target, child, parent), {((parent,), "value"): index})[0]
+        _asked_under(_only(target, child, parent), replace(first[parent], index=index))
         for (parent, child), index in cases
     ]
-    answers = await choose(session, place, follow, scoring=scoring, priors=priors)
-    found: dict[tuple[str, str], tuple[float, bool]] = {}
+    answers = await choose(session, point, follow, scoring=scoring, priors=priors)
+    measured: dict[tuple[str, str], tuple[float, bool]] = {}
     for pair in pairs:
         under = [answer for (of, _), answer in zip(cases, answers, strict=True) if of == pair]
         weights = [first[pair[0]].probabilities[index] for index in _best(first[pair[0]])]
-        found[pair] = _divergence(weights, [a.probabilities for a in under]), under[0].index != under[1].index
-    return found
+        measured[pair] = _divergence(weights, [a.probabilities for a in under]), under[0].index != under[1].index
+    return measured
 
 
 def _best(answer: Answer) -> list[int]:
     order = sorted(range(len(answer.probabilities)), key=lambda i: -answer.probabilities[i])
     return order[:_NUM_VALUES]
+
+
+def _asked_under(record: Record, parent: Answer) -> Question:
+    """The question that is open once the parent's value is known."""
+    return open_questions(FormState(root=record, answers={parent.question.key: parent}))[0]
 
 
 def _only(target: Target, name: str, parent: str | None = None) -> Record:

@@ -13,10 +13,12 @@ from typing import Any, TypeAlias
 from agentform.decoding.limits import Limits
 from agentform.decoding.session import Session
 from agentform.errors import InvalidInput
+from agentform.forms.answer import Answer
 from agentform.forms.fill import Prompts, as_messages
 from agentform.forms.label_prior import PriorStore
 from agentform.forms.questions import open_questions
-from agentform.forms.scoring import Answer, Scoring, choose, require_confidence
+from agentform.forms.scoring import Scoring, choose, require_confidence
+from agentform.forms.state import FormState
 from agentform.messages import JsonValue, Message, Usage
 from agentform.runtime.engine import Engine
 from agentform.schema.target import load
@@ -131,8 +133,8 @@ async def decide(
     session = Session(engine, limits=limits or Limits())
     answers = await choose(
         session,
-        prompts.place(as_messages(state)),
-        open_questions(target.form.root, {}),
+        prompts.point(as_messages(state)),
+        open_questions(FormState(root=target.form.root)),
         scoring=scoring or Scoring.of(engine),
         priors=prompts.priors(priors or PriorStore()),
     )

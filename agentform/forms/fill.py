@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, overload
 
 from agentform._util.sync import run_blocking
-from agentform.decoding.insertion_point import Place, at
+from agentform.decoding.insertion_point import InsertionPoint, unframed
 from agentform.decoding.limits import Limits
 from agentform.decoding.session import Session
 from agentform.decoding.token_context import Context
 from agentform.decoding.tool_format import argument_lines, learn_frame
-from agentform.errors import InvalidInput, Violation
-from agentform.forms.draft import Filling, evidence_of
+from agentform.errors import InvalidInput
+from agentform.forms.draft import Filling, fill_form
 from agentform.forms.label_prior import CONTENT_FREE, PriorStore
-from agentform.forms.repair import fill_form, refusal
+from agentform.forms.refusal import RefusalPrompt
 from agentform.forms.scoring import Priors, Scoring
 from agentform.messages import Evidence, Message, Usage
 from agentform.runtime.engine import Engine
@@ -100,16 +100,16 @@ async def fill(
     conversation = as_messages(messages)
     filling = Filling(
         target=target,
-        place=prompts.place(conversation),
+        point=prompts.point(conversation),
         priors=prompts.priors(priors or PriorStore()),
         scoring=scoring or Scoring.of(engine),
-        retry=_Retry(prompts, conversation).place,
+        refusal=RefusalPrompt(messages=conversation, point=prompts.point),
     )
-    draft = await fill_form(session, filling)
+    state = await fill_form(session, filling)
     return Filled(
-        value=target.validator.build(draft.value),
-        json_text=draft.written.text,
-        evidence=evidence_of(target.form.root, draft),
+        value=target.validator.build(state.value),
+        json_text=state.json_text,
+        evidence=state.evidence(),
         usage=session.usage,
         prompt_usage=session.prompt_usage or Usage(),
     )
@@ -165,29 +165,12 @@ class Prompts:
         listing = argument_lines(target.form) if list_fields else ""
         self._system = "\n".join(part for part in (instructions, target.description, listing) if part)
 
-    def place(self, messages: Sequence[Message]) -> Place:
+    def point(self, messages: Sequence[Message]) -> InsertionPoint:
         """Where the JSON begins after these messages."""
         framed = self._frame.messages(messages, instructions=self._system)
-        return at(Context(ids=self._engine.tokenizer.render(framed)))
+        return unframed(Context(ids=self._engine.tokenizer.render(framed)))
 
     def priors(self, store: PriorStore) -> Priors:
         """The label priors of the form's questions."""
-        places = [self.place([Message(role="user", content=text)]) for text in CONTENT_FREE]
-        return Priors(store, places, self._engine.info.digest)
-
-
-class _Retry:
-    """Where a refused form is filled again: after a turn that shows it and says what was wrong."""
-
-    def __init__(self, prompts: Prompts, messages: Sequence[Message]) -> None:
-        self._prompts = prompts
-        self._messages = messages
-
-    async def place(self, refused: str, violations: Sequence[Violation]) -> Place:
-        return self._prompts.place(
-            [
-                *self._messages,
-                Message(role="assistant", content=refused),
-                Message(role="user", content=refusal(violations)),
-            ]
-        )
+        points = [self.point([Message(role="user", content=text)]) for text in CONTENT_FREE]
+        return Priors(store, points, self._engine.info.digest)

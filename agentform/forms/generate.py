@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from agentform.decoding.session import Session
 from agentform.decoding.token_context import Context
 from agentform.errors import ArgumentMalformed, ArgumentsTruncated, GrammarError, InvalidInput
-from agentform.forms.json_pieces import Piece
 from agentform.forms.progress import Watch
 from agentform.forms.repetition import find_loop
+from agentform.forms.state import FormState, Piece
 from agentform.grammar.spec import GrammarSpec
 from agentform.messages import JsonValue
 from agentform.runtime.engine import Tokenizer
@@ -19,7 +19,7 @@ from agentform.schema.form import Free, Path, pointer
 from agentform.schema.json_text import dumps, loads
 from agentform.schema.tighten import narrowed
 
-__all__ = ["Generated", "Written", "generate_leaf", "write"]
+__all__ = ["write_leaf", "write_leaves"]
 
 # What a value may begin with: the prompt ends where all of these still leave the same tokens behind.
 _PROBES = (
@@ -45,63 +45,41 @@ _PROBES = (
 _FOLLOW_CHARACTERS = 3
 
 
-@dataclass(frozen=True, kw_only=True)
-class Written:
-    """A form's JSON text and the text of each free leaf in it."""
+async def write_leaves(
+    session: Session, context: Context, state: FormState, *, closing: str = "", watch: Watch | None = None
+) -> FormState:
+    """Write the form after `context`: the free leaves that have no text yet are generated, each in its place.
 
-    text: str
-    free: Mapping[Path, str]
-    cut_short: frozenset[Path] = frozenset()
-    """Free leaves that were generated again with less room, since they had repeated themselves."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Generated:
-    """The JSON text of a free leaf, and whether it is a second try with less room."""
-
-    text: str
-    cut_short: bool = False
-
-
-async def write(
-    session: Session,
-    context: Context,
-    parts: Sequence[Piece],
-    *,
-    closing: str = "",
-    known: Mapping[Path, str] | None = None,
-    watch: Watch | None = None,
-) -> Written:
-    """Write the pieces after `context`; free leaves in `known` take that JSON text, the others are generated.
-
-    `closing` is the text that follows the form.
+    `closing` is the text that follows the form. The state that comes back holds the texts of the leaves that the form
+    has by its answers, and no others.
 
     Raises:
         ArgumentsTruncated: a free leaf was not complete within `Limits.argument_tokens`.
+        ArgumentMalformed: what was written is no strict JSON.
     """
-    text = ""
-    free: dict[Path, str] = {}
-    cut_short: set[Path] = set()
-    for index, piece in enumerate(parts):
+    pieces, text = state.pieces(), ""
+    texts: dict[Path, str] = {}
+    for at, piece in enumerate(pieces):
         if isinstance(piece, str):
             text += piece
             continue
-        following = parts[index + 1] if index + 1 < len(parts) else ""
-        follow = (following if isinstance(following, str) else "") or closing
-        value = (known or {}).get(piece.path)
-        if value is None:
-            made = await generate_leaf(session, context.with_text(text), piece, follow=follow, watch=watch)
-            value = made.text
-            cut_short |= {piece.path} if made.cut_short else set()
-        free[piece.path] = value
-        text += value
-    return Written(text=text, free=free, cut_short=frozenset(cut_short))
+        if piece.path not in state.texts:
+            follow = _literal_after(pieces, at) or closing
+            state = await write_leaf(session, context.with_text(text), state, piece, follow=follow, watch=watch)
+        texts[piece.path] = state.texts[piece.path]
+        text += texts[piece.path]
+    return replace(state, texts=texts)
 
 
-async def generate_leaf(
-    session: Session, context: Context, leaf: Free, *, follow: str, watch: Watch | None = None
-) -> Generated:
-    """The JSON text of a free leaf, generated at `context` under the leaf's own grammar; `follow` comes after it.
+def _literal_after(pieces: Sequence[Piece], at: int) -> str:
+    following = pieces[at + 1] if at + 1 < len(pieces) else ""
+    return following if isinstance(following, str) else ""
+
+
+async def write_leaf(
+    session: Session, context: Context, state: FormState, leaf: Free, *, follow: str, watch: Watch | None = None
+) -> FormState:
+    """Generate a free leaf at `context` under the leaf's own grammar; `follow` comes after it.
 
     Where it ran into its token limit because a list, string or number in it repeated itself, it is generated again
     with a bound on that, at most `Limits.repairs` times.
@@ -124,7 +102,7 @@ async def generate_leaf(
                 raise
             raise cut from error  # the bound left nothing to write
         else:
-            return Generated(text=text, cut_short=cut is not None)
+            return state.with_text(leaf.path, text, shortened=cut is not None)
     assert cut is not None
     raise cut
 

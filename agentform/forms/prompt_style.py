@@ -6,9 +6,9 @@ import string
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from agentform.decoding.insertion_point import Place
+from agentform.decoding.insertion_point import InsertionPoint
 from agentform.decoding.token_context import Context
-from agentform.forms.questions import Question
+from agentform.forms.answer import Question
 from agentform.schema.json_text import dumps
 
 __all__ = ["LEAD_INS", "LeadIn", "Posed", "pose"]
@@ -34,25 +34,25 @@ class Posed:
     """The answer that each text stands for."""
 
 
-def pose(question: Question, place: Place, lead_in: LeadIn, *, rotations: int = 1) -> list[Posed]:
-    """The question put at `place`, in as many ways as there are rotations of its letters.
+def pose(question: Question, point: InsertionPoint, lead_in: LeadIn, *, rotations: int = 1) -> list[Posed]:
+    """The question put at `point`, in as many ways as there are rotations of its letters.
 
     A next step is always asked for where it stands, and options that are too many for letters are described.
     """
     if lead_in == "letters" and question.kind != "action" and len(question.answers) <= len(string.ascii_uppercase):
         shifts = range(min(rotations, len(question.answers)))
-        return [_lettered(question, place, shift) for shift in shifts]
+        return [_lettered(question, point, shift) for shift in shifts]
     line = "" if lead_in == "key" or question.kind == "action" else f"{_about(question)}:"
-    context = place.json("Answer:" if line and lead_in == "anchored" else line)
+    context = point.json("Answer:" if line and lead_in == "anchored" else line)
     return [Posed(context=context, lead=question.lead, texts=question.texts, groups=question.groups)]
 
 
-def _lettered(question: Question, place: Place, shift: int) -> Posed:
+def _lettered(question: Question, point: InsertionPoint, shift: int) -> Posed:
     """Letters for the options, the first of them for option `shift`; each stands for its answer once."""
     order = [(at + shift) % len(question.answers) for at in range(len(question.answers))]
     letters = string.ascii_uppercase[: len(order)]
     options = [f"{letter}. {_said(question.answers[at])}" for letter, at in zip(letters, order, strict=True)]
-    context = place.text("\n".join([f"{_about(question)}:", *options, "Answer:"]))
+    context = point.text("\n".join([f"{_about(question)}:", *options, "Answer:"]))
     return Posed(context=context, lead="", texts=tuple(f" {letter}\n" for letter in letters), groups=tuple(order))
 
 

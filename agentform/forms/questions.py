@@ -12,82 +12,39 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from agentform.forms.json_pieces import Decisions, Kind, Texts, member_key, text_of
+from agentform.forms.answer import Question, member_key
+from agentform.forms.state import FormState
 from agentform.forms.value_prefixes import openers_of
-from agentform.messages import JsonValue
 from agentform.schema.form import Choice, Field, Fixed, Free, Node, Path, Record, Repeat, Subset, Union
 from agentform.schema.json_text import dumps
 
-__all__ = ["FreePlace", "Question", "early_free_leaves", "open_questions"]
+__all__ = ["EarlyLeaf", "early_free_leaves", "open_questions"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
-    """One choice, as text in context."""
-
-    path: Path
-    kind: Kind
-    lead: str
-    """What is written between the opening of the arguments and the options."""
-    texts: tuple[str, ...]
-    """Option texts, each with the text that follows it."""
-    groups: tuple[int, ...]
-    """The answer that each text stands for; several texts may stand for one answer."""
-    answers: tuple[JsonValue, ...]
-    """What each answer means: a value, an arm's label, or whether the property is present."""
-    description: str = ""
-    alone: str | None = None
-    """`lead` without the values of other fields, where it holds some: the label prior is measured there."""
-
-    nothing: int | None = None
-    """The answer that stands for "nothing is said": null, a null arm, absence."""
-
-    @property
-    def key(self) -> tuple[Path, Kind]:
-        """Where in `Decisions` the answer goes."""
-        return (self.path, self.kind)
-
-    @property
-    def place(self) -> tuple[str, ...]:
-        """What tells the questions of a form apart; the same question may be asked after several leads."""
-        return (self.kind, self.lead, *self.path)
-
-    @property
-    def for_prior(self) -> Question:
-        """The same question where its label prior is measured."""
-        return self if self.alone is None else replace(self, lead=self.alone, alone=None)
-
-
-@dataclass(frozen=True, kw_only=True)
-class FreePlace:
+class EarlyLeaf:
     """A free leaf that is written ahead of its turn, since what depends on it, or it on others, stands elsewhere."""
 
     leaf: Free
     lead: str
 
 
-def open_questions(root: Node, decisions: Decisions, texts: Texts | None = None) -> list[Question]:
+def open_questions(state: FormState) -> list[Question]:
     """The questions that can be asked now: the next wave."""
-    return [item for item in _walk(root, _Known(decisions, texts or {}), _Place()) if isinstance(item, Question)]
+    return [item for item in _walk(state.root, state, _Lead()) if isinstance(item, Question)]
 
 
-def early_free_leaves(root: Node, decisions: Decisions, texts: Texts) -> list[FreePlace]:
+def early_free_leaves(state: FormState) -> list[EarlyLeaf]:
     """The free leaves that are to be written now, ahead of the whole; each has what it depends on in its lead."""
-    return [item for item in _walk(root, _Known(decisions, texts), _Place()) if isinstance(item, FreePlace)]
+    return [item for item in _walk(state.root, state, _Lead()) if isinstance(item, EarlyLeaf)]
 
 
-_Item: TypeAlias = Question | FreePlace
-
-
-@dataclass(frozen=True)
-class _Known:
-    decisions: Decisions
-    texts: Texts
+_Item: TypeAlias = Question | EarlyLeaf
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Place:
-    """Where a value would be written: the text up to it, and the text that closes what was opened."""
+class _Lead:
+    """The text that leads to a value, and the text that closes what was opened."""
 
     before: str = ""
     after: str = ""
@@ -96,16 +53,16 @@ class _Place:
     early: bool = False
     """Whether a free leaf here is written ahead of its turn."""
 
-    def enter(self, name: str, *, tag: str = "", beside: str = "", early: bool = False) -> _Place:
+    def enter(self, name: str, *, tag: str = "", beside: str = "", early: bool = False) -> _Lead:
         """Inside an object, after a key. `tag` is a union's discriminator, `beside` the fields depended on."""
-        return _Place(
+        return _Lead(
             before=f"{_spaced(self.before)}{{{tag}{beside}{dumps(name)}:",
             after="}" + self.after,
             alone=f"{_spaced(self.alone)}{{{tag}{dumps(name)}:",
             early=early or self.early,
         )
 
-    def item(self, before: Sequence[str]) -> _Place:
+    def item(self, before: Sequence[str]) -> _Lead:
         """Inside a list, after the items before."""
         items = ", ".join(before) + ("," if before else "")
         return replace(
@@ -125,65 +82,65 @@ def _spaced(before: str) -> str:
     return before if before[-1:] in ("", "[") else before + " "
 
 
-def _walk(node: Node, known: _Known, place: _Place, tag: str = "") -> Iterator[_Item]:
+def _walk(node: Node, state: FormState, lead: _Lead, tag: str = "") -> Iterator[_Item]:
     match node:
         case Fixed():
             return
         case Free():
-            if place.early and node.path not in known.texts:
-                yield FreePlace(leaf=node, lead=place.before)
+            if lead.early and node.path not in state.texts:
+                yield EarlyLeaf(leaf=node, lead=lead.before)
         case Choice():
-            if (node.path, "value") not in known.decisions:
-                yield _value_question(node, place)
+            if state.index(node.path, "value") is None:
+                yield _value_question(node, lead)
         case Record():
             for field in node.fields:
-                yield from _walk_field(node, field, known, place, tag)
+                yield from _walk_field(node, field, state, lead, tag)
         case Union():
-            yield from _walk_union(node, known, place)
+            yield from _walk_union(node, state, lead)
         case Subset():
-            yield from _member_questions(node, known, place)
+            yield from _member_questions(node, state, lead)
         case Repeat():
-            yield from _walk_repeat(node, known, place)
+            yield from _walk_repeat(node, state, lead)
 
 
-def _walk_repeat(node: Repeat, known: _Known, place: _Place) -> Iterator[_Item]:
-    count = known.decisions.get((node.path, "count"))
+def _walk_repeat(node: Repeat, state: FormState, lead: _Lead) -> Iterator[_Item]:
+    count = state.index(node.path, "count")
     if count is None:
-        yield _count_question(node, place)
+        yield _count_question(node, lead)
         return
     before: list[str] = []
     for item in node.items[: node.min_items + count]:
-        yield from _walk(item, known, place.item(before))
-        text = text_of(item, known.decisions, known.texts)
+        yield from _walk(item, state, lead.item(before))
+        text = state.text_of(item)
         if text is None:
             return
         before.append(text)
 
 
-def _walk_field(record: Record, field: Field, known: _Known, outer: _Place, tag: str) -> Iterator[_Item]:
-    beside = _written_before(record, field, known)
+def _walk_field(record: Record, field: Field, state: FormState, outer: _Lead, tag: str) -> Iterator[_Item]:
+    beside = _written_before(record, field, state)
     if beside is None:
         return
-    place = outer.enter(field.name, tag=tag, beside=beside, early=_is_early(record, field))
+    lead = outer.enter(field.name, tag=tag, beside=beside, early=_is_early(record, field))
     path = (*record.path, field.name)
     if not field.required:
-        present = known.decisions.get((path, "presence"))
+        present = state.index(path, "presence")
         if present is None:
-            yield _presence_question(path, field, place)
+            yield _presence_question(path, field, lead)
         if not present:
             return
-    yield from _walk(field.node, known, place)
+    yield from _walk(field.node, state, lead)
 
 
-def _written_before(record: Record, field: Field, known: _Known) -> str | None:
+def _written_before(record: Record, field: Field, state: FormState) -> str | None:
     """The fields that `field` depends on, as text before its key; `None` while one of them is open."""
     written: list[str] = []
     for parent in (other for other in record.fields if other.name in field.depends_on):
-        present = parent.required or known.decisions.get(((*record.path, parent.name), "presence"))
+        present = parent.required or state.index((*record.path, parent.name), "presence")
         if present is None:
             return None
         if present:
-            text = text_of(parent.node, known.decisions, known.texts)
+            text = state.text_of(parent.node)
             if text is None:
                 return None
             written.append(f"{dumps(parent.name)}: {text}, ")
@@ -199,26 +156,26 @@ def _is_early(record: Record, field: Field) -> bool:
     )
 
 
-def _walk_union(node: Union, known: _Known, place: _Place) -> Iterator[_Item]:
-    arm = known.decisions.get((node.path, "arm"))
+def _walk_union(node: Union, state: FormState, lead: _Lead) -> Iterator[_Item]:
+    arm = state.index(node.path, "arm")
     if arm is None:
-        yield _arm_question(node, place)
+        yield _arm_question(node, lead)
         return
     tag = f"{dumps(node.discriminator)}: {dumps(node.labels[arm])}, " if node.discriminator else ""
-    yield from _walk(node.arms[arm], known, place, tag)
+    yield from _walk(node.arms[arm], state, lead, tag)
 
 
-def _value_question(node: Choice, place: _Place) -> Question:
-    texts = tuple(place.option(text) + (place.after or _end(text)) for text in map(dumps, node.options))
+def _value_question(node: Choice, lead: _Lead) -> Question:
+    texts = tuple(lead.option(text) + (lead.after or _end(text)) for text in map(dumps, node.options))
     return Question(
         path=node.path,
         kind="value",
-        lead=place.before,
+        lead=lead.before,
         texts=texts,
         groups=tuple(range(len(texts))),
         answers=node.options,
         description=node.description,
-        alone=_unless(place.before, place.alone),
+        alone=_unless(lead.before, lead.alone),
         nothing=next((at for at, option in enumerate(node.options) if option is None), None),
     )
 
@@ -232,13 +189,13 @@ def _end(text: str) -> str:
     return "\n" if text[-1].isdigit() else ""
 
 
-def _member_questions(node: Subset, known: _Known, place: _Place) -> Iterator[Question]:
+def _member_questions(node: Subset, state: FormState, lead: _Lead) -> Iterator[Question]:
     """Each option is asked for as a key of its own: ``{"tags": {"red": true`` or `false`."""
     for at, option in enumerate(node.options):
         path, kind = member_key(node, at)
-        if (path, kind) in known.decisions:
+        if (path, kind) in state.answers:
             continue
-        inner = place.enter(option if isinstance(option, str) else dumps(option))
+        inner = lead.enter(option if isinstance(option, str) else dumps(option))
         yield Question(
             path=path,
             kind=kind,
@@ -251,54 +208,54 @@ def _member_questions(node: Subset, known: _Known, place: _Place) -> Iterator[Qu
         )
 
 
-def _count_question(node: Repeat, place: _Place) -> Question:
+def _count_question(node: Repeat, lead: _Lead) -> Question:
     """How many items: asked beside the list's own key, since a list does not begin with its length."""
     counts = range(node.min_items, len(node.items) + 1)
-    lead, alone = _beside_key(place.before, "count"), _beside_key(place.alone, "count")
+    before, alone = _beside_key(lead.before, "count"), _beside_key(lead.alone, "count")
     return Question(
         path=node.path,
         kind="count",
-        lead=lead,
-        texts=tuple(f" {count}{place.after or '}'}" for count in counts),
+        lead=before,
+        texts=tuple(f" {count}{lead.after or '}'}" for count in counts),
         groups=tuple(range(len(counts))),
         answers=tuple(counts),
         description=node.description,
-        alone=_unless(lead, alone),
+        alone=_unless(before, alone),
     )
 
 
-def _presence_question(path: Path, field: Field, place: _Place) -> Question:
+def _presence_question(path: Path, field: Field, lead: _Lead) -> Question:
     # An absent property is asked for as null: the one way to say "nothing" in the place of the value.
     openers = [opener for opener in openers_of(field.node) if opener != "null"]
-    texts = [place.option("null") + place.after, *(place.option(opener) for opener in openers)]
+    texts = [lead.option("null") + lead.after, *(lead.option(opener) for opener in openers)]
     return Question(
         path=path,
         kind="presence",
-        lead=place.before,
+        lead=lead.before,
         texts=tuple(texts),
         groups=(0, *(1 for _ in openers)),
         answers=(False, True),
         description=field.node.description,
-        alone=_unless(place.before, place.alone),
+        alone=_unless(lead.before, lead.alone),
         nothing=0,
     )
 
 
-def _arm_question(node: Union, place: _Place) -> Question:
+def _arm_question(node: Union, lead: _Lead) -> Question:
     groups = list(range(len(node.arms)))
     if node.discriminator is not None:
-        inner = place.enter(node.discriminator)
+        inner = lead.enter(node.discriminator)
         texts = [inner.option(dumps(label)) + inner.after for label in node.labels]
         return _arm(node, inner.before, inner.alone, texts, groups)
     openers = [openers_of(arm) for arm in node.arms]
     firsts = [opener[0] for arm in openers for opener in arm]
     if len(set(firsts)) == len(firsts):
-        texts = [place.option(opener) for arm in openers for opener in arm]
-        return _arm(node, place.before, place.alone, texts, [i for i, arm in enumerate(openers) for _ in arm])
-    after = place.after if place.before else "}"
+        texts = [lead.option(opener) for arm in openers for opener in arm]
+        return _arm(node, lead.before, lead.alone, texts, [i for i, arm in enumerate(openers) for _ in arm])
+    after = lead.after if lead.before else "}"
     texts = [f" {dumps(label)}{after}" for label in node.labels]
     # Arms that begin alike are told apart by name.
-    return _arm(node, _beside_key(place.before, "type"), _beside_key(place.alone, "type"), texts, groups)
+    return _arm(node, _beside_key(lead.before, "type"), _beside_key(lead.alone, "type"), texts, groups)
 
 
 def _beside_key(before: str, what: str) -> str:

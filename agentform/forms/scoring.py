@@ -9,22 +9,19 @@ from functools import partial
 
 from agentform._util.gather import at_once
 from agentform._util.prefixes import shared_prefix
-from agentform.decoding.insertion_point import Place
+from agentform.decoding.insertion_point import InsertionPoint
 from agentform.decoding.limits import Limits
 from agentform.decoding.session import Session
 from agentform.decoding.token_context import Context
 from agentform.errors import Abstained, InvalidInput
+from agentform.forms.answer import Answer, Question
 from agentform.forms.label_prior import PriorStore, calibrated
 from agentform.forms.option_trie import build_trie, option_lines
 from agentform.forms.prompt_style import LeadIn, Posed, pose
-from agentform.forms.questions import Question
-from agentform.messages import Alternative, Evidence, How, JsonValue
 from agentform.runtime.engine import Engine, Tokenizer
 from agentform.schema.form import pointer
 
-__all__ = ["Answer", "Priors", "Scoring", "answer_from", "choose", "require_confidence"]
-
-_NUM_ALTERNATIVES = 3
+__all__ = ["Priors", "Scoring", "answer_from", "choose", "require_confidence"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,51 +68,14 @@ class Scoring:
         return self.calibration if question.nothing is None else min(self.calibration, self.calibration_with_nothing)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Answer:
-    """One answered question. Probabilities are over the question's answers and sum to one."""
-
-    question: Question
-    index: int
-    probabilities: tuple[float, ...]
-    raw_probabilities: tuple[float, ...]
-    legal_mass: float
-
-    @property
-    def value(self) -> JsonValue:
-        """The answer taken."""
-        return self.question.answers[self.index]
-
-    def evidence(self, *, how: How | None = None, gap: float | None = None) -> Evidence:
-        """The answer as evidence for its place.
-
-        Without `how`: scored, or joint where a less probable option was taken for the sake of what depends on it.
-        """
-        ranked = sorted(range(len(self.probabilities)), key=lambda i: -self.probabilities[i])
-        others = [i for i in ranked if i != self.index][:_NUM_ALTERNATIVES]
-        lost = math.log(self.probabilities[ranked[0]] / max(self.probabilities[self.index], 1e-300))
-        return Evidence(
-            pointer=pointer(self.question.path),
-            value=self.value,
-            how=how or ("joint" if lost > 0 else "scored"),
-            probability=self.probabilities[self.index],
-            raw_probability=self.raw_probabilities[self.index],
-            legal_mass=self.legal_mass,
-            gap=gap if gap is not None else lost if lost > 0 else None,
-            alternatives=tuple(
-                Alternative(value=self.question.answers[i], probability=self.probabilities[i]) for i in others
-            ),
-        )
-
-
 class Priors:
     """The label priors of the questions of one form, measured in content-free contexts when first needed."""
 
-    def __init__(self, store: PriorStore, places: Sequence[Place], *identity: object) -> None:
+    def __init__(self, store: PriorStore, points: Sequence[InsertionPoint], *identity: object) -> None:
         self._store = store
-        self._places = tuple(places)
+        self._points = tuple(points)
         # One digest for all questions: prompts are long, and every question's key would hash them again.
-        self._identity = store.key(*identity, [(list(p.before.ids), p.before.tail) for p in places])
+        self._identity = store.key(*identity, [(list(p.before.ids), p.before.tail) for p in points])
 
     async def of(self, session: Session, questions: Sequence[Question], scoring: Scoring) -> list[tuple[float, ...]]:
         """Mean log score of every answer of every question over the content-free contexts."""
@@ -146,7 +106,7 @@ class Priors:
         self, session: Session, questions: Sequence[Question], scoring: Scoring
     ) -> list[tuple[float, ...]]:
         ask = partial(_log_scores, session, questions=questions, scoring=scoring, aside=True)
-        runs = await at_once([partial(ask, place) for place in self._places])
+        runs = await at_once([partial(ask, point) for point in self._points])
         return [
             tuple(sum(column) / len(runs) for column in zip(*(run[i] for run in runs), strict=True))
             for i in range(len(questions))
@@ -155,17 +115,17 @@ class Priors:
 
 async def choose(
     session: Session,
-    place: Place,
+    point: InsertionPoint,
     questions: Sequence[Question],
     *,
     scoring: Scoring,
     priors: Priors | None,
 ) -> list[Answer]:
-    """Answer all questions in one batch at `place`, in the order asked.
+    """Answer all questions in one batch at `point`, in the order asked.
 
     Raises what `Engine.score` raises, and TokenizationChanged.
     """
-    scores = await _log_scores(session, place, questions, scoring)
+    scores = await _log_scores(session, point, questions, scoring)
     leans = [(0.0,) * len(log_scores) for log_scores in scores]
     if priors is not None and scoring.calibration != 0:
         leans = await priors.of(session, questions, scoring)
@@ -189,15 +149,15 @@ def answer_from(question: Question, raw: Sequence[float], lean: Sequence[float],
 
 
 async def _log_scores(
-    session: Session, place: Place, questions: Sequence[Question], scoring: Scoring, *, aside: bool = False
+    session: Session, point: InsertionPoint, questions: Sequence[Question], scoring: Scoring, *, aside: bool = False
 ) -> list[tuple[float, ...]]:
     """Log score of each answer of each question; one request for all."""
-    posed = [pose(question, place, scoring.lead_in, rotations=scoring.rotations) for question in questions]
+    posed = [pose(question, point, scoring.lead_in, rotations=scoring.rotations) for question in questions]
     every = [item for items in posed for item in items]
     # Prompts differ where a lead-in stands before a frame with control tokens.
     prompt_ids = shared_prefix([item.context.ids for item in every])
     lines = [_lines(session.tokenizer, item, len(prompt_ids)) for item in every]
-    opening = _opening(session.tokenizer, place.json(), every, lines) if questions[0].kind != "action" else ()
+    opening = _opening(session.tokenizer, point.json(), every, lines) if questions[0].kind != "action" else ()
     tries = [build_trie([line[len(opening) :] for line in own]) for own in lines]
     branches = [branch for trie in tries for branch in trie.branches]
     logprobs = iter(await session.score(prompt_ids + opening, branches, aside=aside))
@@ -251,11 +211,11 @@ def require_confidence(answers: Sequence[Answer], limits: Limits) -> None:
     """
     for answer in answers:
         probability = answer.probabilities[answer.index]
-        for name, found, least in (
+        for name, reached, least in (
             ("legal mass", answer.legal_mass, limits.min_legal_mass),
             ("probability", probability, limits.min_probability),
         ):
-            if least is not None and found < least:
+            if least is not None and reached < least:
                 where = pointer(answer.question.path) or "(whole)"
-                reason = f"'{where}': {name} {found:.3g} is below the limit of {least:.3g}"
+                reason = f"'{where}': {name} {reached:.3g} is below the limit of {least:.3g}"
                 raise Abstained(reason, [a.evidence() for a in answers])

@@ -10,11 +10,13 @@ from itertools import product
 from agentform.decoding.limits import Limits
 from agentform.decoding.session import Session
 from agentform.errors import InvalidInput
+from agentform.forms.answer import Answer, Question
 from agentform.forms.fill import Prompts
 from agentform.forms.label_prior import PriorStore
 from agentform.forms.prompt_style import LEAD_INS, LeadIn
-from agentform.forms.questions import Question, open_questions
-from agentform.forms.scoring import Answer, Scoring, answer_from, choose
+from agentform.forms.questions import open_questions
+from agentform.forms.scoring import Scoring, answer_from, choose
+from agentform.forms.state import FormState
 from agentform.messages import JsonValue, Message
 from agentform.runtime.engine import Engine
 from agentform.schema.target import load
@@ -113,11 +115,11 @@ async def _score(engine: Engine, example: Example, lead_in: LeadIn, store: Prior
     leaf = {"enum": list(example.options), "description": example.description}
     target = load({"type": "object", "properties": {example.field: leaf}, "required": [example.field]}, name="example")
     prompts = Prompts(engine, target, "")
-    questions = open_questions(target.form.root, {})
+    questions = open_questions(FormState(root=target.form.root))
     scoring = Scoring(lead_in=lead_in, calibration=0)
     session = Session(engine, limits=Limits())
-    place = prompts.place([Message(role="user", content=example.text)])
-    [answer] = await choose(session, place, questions, scoring=scoring, priors=None)
+    point = prompts.point([Message(role="user", content=example.text)])
+    [answer] = await choose(session, point, questions, scoring=scoring, priors=None)
     [lean] = await prompts.priors(store).of(session, questions, scoring)
     raw = tuple(math.log(max(p, 1e-300) * max(answer.legal_mass, 1e-300)) for p in answer.raw_probabilities)
     gold = list(answer.question.answers).index(example.gold)

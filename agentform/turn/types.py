@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentform.forms.draft import Draft
+from agentform.forms.state import FormState
 from agentform.messages import Evidence, Message
 from agentform.runtime.engine import FinishReason
 from agentform.schema.target import Target
 
-__all__ = ["Aim", "Turn"]
+__all__ = ["TurnOptions", "TurnResult"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Turn:
+class TurnResult:
     """What the model did in one turn."""
 
     message: Message
@@ -23,12 +23,12 @@ class Turn:
     finish: FinishReason
     """How the free text ended; `length` means that it was cut off."""
     decision: Evidence | None = None
-    filled: Draft | None = None
+    filled: FormState | None = None
     """The form that was the answer, if the turn was to answer with one."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Aim:
+class TurnOptions:
     """What a turn may come to; by default the model calls any of the tools or answers in free text."""
 
     may_call: bool = True

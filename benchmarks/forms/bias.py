@@ -11,8 +11,8 @@ import numpy as np
 from rich.progress import Progress
 
 from agentform.decoding.token_context import Context
+from agentform.forms.answer import Question
 from agentform.forms.label_prior import CONTENT_FREE
-from agentform.forms.questions import Question
 from agentform.messages import JsonValue, Message
 from agentform.runtime.engine import Engine
 from agentform.schema.json_text import dumps

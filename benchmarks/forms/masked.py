@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from agentform.decoding.token_context import Context
 from agentform.errors import EngineError
+from agentform.forms.answer import Question
 from agentform.forms.option_trie import option_lines
-from agentform.forms.questions import Question
 from agentform.grammar.spec import GrammarSpec
 from agentform.messages import JsonValue, Usage
 from agentform.runtime.engine import Engine, GenerateRequest

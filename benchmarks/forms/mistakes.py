@@ -9,9 +9,9 @@ from typing import Any
 from rich.progress import Progress
 
 from agentform.decoding.token_context import Context
+from agentform.forms.answer import Question
 from agentform.forms.label_prior import CONTENT_FREE
 from agentform.forms.option_trie import option_lines
-from agentform.forms.questions import Question
 from agentform.runtime.engine import Branch, Engine, ScoreRequest
 from benchmarks.forms.accuracy import SEED, splits
 from benchmarks.forms.datasets import SINGLE

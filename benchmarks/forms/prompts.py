@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from agentform.decoding.token_context import Context
 from agentform.decoding.tool_format import argument_lines
-from agentform.forms.questions import Question, open_questions
+from agentform.forms.answer import Question
+from agentform.forms.questions import open_questions
+from agentform.forms.state import FormState
 from agentform.messages import Message
 from agentform.runtime.engine import Tokenizer
 from agentform.schema.json_text import dumps
@@ -24,7 +26,7 @@ def context_of(tokenizer: Tokenizer, item: Item, prompt: str, messages: Sequence
 
 def questions_of(item: Item, lead: str) -> list[Question]:
     """One question per field, independent of one another."""
-    asked = open_questions(item.target.form.root, {})
+    asked = open_questions(FormState(root=item.target.form.root))
     return [LEADS[lead](question) for question in asked]
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentform.decoding.token_context import Context
+from agentform.forms.answer import Question
 from agentform.forms.label_prior import CONTENT_FREE
 from agentform.forms.option_trie import build_trie, option_lines
-from agentform.forms.questions import Question
 from agentform.messages import Message
 from agentform.runtime.engine import Engine, ScoreRequest
 from benchmarks.forms.items import Item

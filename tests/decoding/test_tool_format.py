@@ -17,7 +17,7 @@ from agentform.runtime.engine import GenerateRequest
 from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
 from agentform.schema.target import load
 from agentform.tools.tool import tool
-from agentform.turn.turn import Caller
+from agentform.turn.turn import TurnRunner
 from tests.support.recording_engine import RecordingEngine
 from tests.support.tiny_tokenizer import CHATML, CHATML_WITH_TOOLS, write_tiny_tokenizer
 
@@ -164,16 +164,16 @@ async def test_a_call_is_written_as_the_template_renders_it_in_the_next_turn(nat
 @pytest.mark.parametrize("content", ["", "hello the world"])
 def test_with_a_merging_tokenizer_too_what_is_emitted_is_what_is_rendered(tmp_path, template, content):
     tokenizer = tokenizer_of(tmp_path, template)
-    caller = Caller(engine=RecordingEngine(tokenizer), targets={"weather": weather.target})
+    runner = TurnRunner(engine=RecordingEngine(tokenizer), targets={"weather": weather.target})
     asked = [Message(role="user", content="How is it?")]
-    prompt = caller.prompt(asked)
+    prompt = runner.prompt(asked)
     context = Context(ids=prompt, tail=content)
     arguments = '{"city": "hello </tool_call> é", "unit": "F\\"", "days": [1]}'
-    at = caller.arguments(context, "weather", spoken=bool(content)).json().with_text(arguments)
-    end = advance(tokenizer, at, caller.frame.after_arguments)
+    at = runner.arguments(context, "weather", spoken=bool(content)).json().with_text(arguments)
+    end = advance(tokenizer, at, runner.frame.after_arguments)
     past = end.ids + tokenizer.encode(end.tail)
     value = {"city": "hello </tool_call> é", "unit": 'F"', "days": [1]}
-    rendered = caller.prompt([*asked, *scripted_call("weather", value, "sunny", text=content)], past)
+    rendered = runner.prompt([*asked, *scripted_call("weather", value, "sunny", text=content)], past)
     assert rendered[: len(past)] == past
     [after] = tokenizer.encode("<|im_end|>", control=True)
     assert rendered[len(past)] == after

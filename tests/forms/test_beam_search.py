@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from agentform.decoding.limits import Limits
-from agentform.forms.draft import in_sequence
 from agentform.forms.fill import fill
-from agentform.forms.json_pieces import text_of
 from agentform.forms.questions import early_free_leaves, open_questions
+from agentform.forms.repair import in_sequence
 from agentform.forms.scoring import Scoring
 from agentform.schema.dependencies import DependsOn
 from agentform.schema.form import Choice, Field, Free, Record
 from agentform.schema.target import load
+from tests.support.form_states import state_of
 from tests.support.recording_engine import RecordingEngine
 
 pytestmark = pytest.mark.anyio
@@ -78,13 +78,14 @@ class Note(BaseModel):
 
 def test_a_choice_that_depends_on_a_free_leaf_waits_for_its_text():
     root = load(Note).form.root
-    assert open_questions(root, {}) == []
-    [place] = early_free_leaves(root, {}, {})
-    assert (place.leaf.path, place.lead) == (("text",), '{"text":')
-    [question] = open_questions(root, {}, {("text",): '"it burns"'})
+    assert open_questions(state_of(root)) == []
+    [early] = early_free_leaves(state_of(root))
+    assert (early.leaf.path, early.lead) == (("text",), '{"text":')
+    burning = state_of(root, texts={("text",): '"it burns"'})
+    [question] = open_questions(burning)
     assert question.lead == '{"text": "it burns", "urgent":'
     assert question.for_prior.lead == '{"urgent":'
-    assert early_free_leaves(root, {}, {("text",): '"it burns"'}) == []
+    assert early_free_leaves(burning) == []
 
 
 class Report(BaseModel):
@@ -94,9 +95,9 @@ class Report(BaseModel):
 
 def test_a_free_leaf_that_depends_on_a_later_field_is_written_with_it_in_view():
     root = load(Report).form.root
-    assert early_free_leaves(root, {}, {}) == []
-    [place] = early_free_leaves(root, {(("mood",), "value"): 1}, {})
-    assert place.lead == '{"mood": "bad", "text":'
+    assert early_free_leaves(state_of(root)) == []
+    [early] = early_free_leaves(state_of(root, {(("mood",), "value"): 1}))
+    assert early.lead == '{"mood": "bad", "text":'
 
 
 def test_a_free_leaf_that_depends_on_an_earlier_field_waits_for_its_turn():
@@ -104,7 +105,7 @@ def test_a_free_leaf_that_depends_on_an_earlier_field_waits_for_its_turn():
         mood: Literal["good", "bad"]
         text: Annotated[str, DependsOn("mood")]
 
-    assert early_free_leaves(load(Fine).form.root, {(("mood",), "value"): 0}, {}) == []
+    assert early_free_leaves(state_of(load(Fine).form.root, {(("mood",), "value"): 0})) == []
 
 
 @st.composite
@@ -125,21 +126,21 @@ def test_every_order_of_dependencies_is_decided_to_the_end(record, sequence):
     root = in_sequence(record) if sequence else record
     decisions, texts, seen = {}, {}, []
     for _ in range(20):
-        wave = open_questions(root, decisions, texts)
+        wave = open_questions(state_of(root, decisions, texts))
         for question in wave:
             parents = next(f.depends_on for f in record.fields if (f.name,) == question.path)
             assert all(f'"{parent}":' in question.lead for parent in parents)
             seen.append(question.path)
             decisions[question.key] = 0
-        places = [] if wave else early_free_leaves(root, decisions, texts)
-        for place in places:
-            texts[place.leaf.path] = '"x"'
-        if not wave and not places:
+        early_leaves = [] if wave else early_free_leaves(state_of(root, decisions, texts))
+        for early in early_leaves:
+            texts[early.leaf.path] = '"x"'
+        if not wave and not early_leaves:
             break
     closed = [f.node.path for f in record.fields if isinstance(f.node, Choice)]
     assert sorted(seen) == sorted(closed)
     rest = {f.node.path: '"y"' for f in record.fields if isinstance(f.node, Free)}
-    assert text_of(root, decisions, rest | texts) is not None
+    assert state_of(root, decisions, rest | texts).text_of(root) is not None
 
 
 OPTIONAL = {"type": "object", "properties": {"a": {"enum": ["x", "y"]}, "b": {"type": "boolean"}}}

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from agentform.forms.cardinality import best_subset
+from agentform.forms.beam_search import best_subset
 from agentform.forms.fill import fill
-from agentform.forms.json_pieces import pieces
 from agentform.forms.questions import open_questions
 from agentform.forms.scoring import Scoring
 from agentform.schema.target import load
+from tests.support.form_states import state_of
 from tests.support.recording_engine import RecordingEngine
 
 pytestmark = pytest.mark.anyio
@@ -77,23 +77,23 @@ class Order(BaseModel):
 
 def test_the_number_of_items_comes_first_and_each_item_sees_those_before_it():
     root = load(Order).form.root
-    [count] = open_questions(root, {})
+    [count] = open_questions(state_of(root))
     assert (count.lead, count.answers) == ('{"items count":', (1, 2, 3))
     decided = {count.key: 1}
-    [first] = open_questions(root, decided)
+    [first] = open_questions(state_of(root, decided))
     assert first.lead == '{"items": [{"size":'
     assert first.texts == (' "S"}]}', ' "M"}]}')
     decided[first.key] = 0
-    [second] = open_questions(root, decided)
+    [second] = open_questions(state_of(root, decided))
     assert second.lead == '{"items": [{"size": "S"}, {"size":'
     assert second.for_prior.lead == '{"items": [{"size":'
     decided[second.key] = 1
-    assert open_questions(root, decided) == []
-    assert pieces(root, decided) == ['{"items": [{"size": "S"}, {"size": "M"}]}']
+    assert open_questions(state_of(root, decided)) == []
+    assert state_of(root, decided).pieces() == ['{"items": [{"size": "S"}, {"size": "M"}]}']
 
 
 def test_no_item_is_an_empty_list():
     root = load({"type": "array", "items": {"type": "boolean"}, "maxItems": 2}).form.root
-    [count] = open_questions(root, {})
+    [count] = open_questions(state_of(root))
     assert (count.lead, count.answers) == ('{"count":', (0, 1, 2))
-    assert pieces(root, {count.key: 0}) == ["[]"]
+    assert state_of(root, {count.key: 0}).pieces() == ["[]"]

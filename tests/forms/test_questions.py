@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from agentform.forms.questions import open_questions
 from agentform.schema.target import load
+from tests.support.form_states import state_of
 
 
 class Cat(BaseModel):
@@ -27,7 +28,7 @@ class Home(BaseModel):
 
 
 def asked(root, decisions=None):
-    return {(*q.path, q.kind): q for q in open_questions(root, decisions or {})}
+    return {(*q.path, q.kind): q for q in open_questions(state_of(root, decisions or {}))}
 
 
 def root_of(source):
@@ -41,12 +42,12 @@ def record(properties, required=None):
 
 def test_independent_choices_are_asked_in_one_wave_and_nothing_after_it():
     root = record({"a": {"enum": ["x", "y"]}, "b": {"type": "boolean"}, "c": {"const": 1}, "d": {"type": "string"}})
-    first = open_questions(root, {})
+    first = open_questions(state_of(root))
     assert [(q.path, q.kind, q.lead, q.texts) for q in first] == [
         (("a",), "value", '{"a":', (' "x"}', ' "y"}')),
         (("b",), "value", '{"b":', (" true}", " false}")),
     ]
-    assert open_questions(root, {q.key: 0 for q in first}) == []
+    assert open_questions(state_of(root, {q.key: 0 for q in first})) == []
 
 
 def test_a_nested_leaf_is_asked_below_its_own_keys_only():
@@ -64,7 +65,7 @@ def test_a_nested_leaf_is_asked_below_its_own_keys_only():
 
 def test_every_text_of_a_value_question_is_json_with_its_lead():
     root = record({'k"ey': {"enum": ["名古屋", 'say "hi"', "a\n b", None, 1.5, [1], {"x": "}"}]}})
-    [question] = open_questions(root, {})
+    [question] = open_questions(state_of(root))
     assert [json.loads(question.lead + text)['k"ey'] for text in question.texts] == list(question.answers)
 
 
@@ -142,7 +143,7 @@ def test_arms_that_begin_alike_are_told_apart_by_name():
 
 
 def test_at_the_root_nothing_stands_before_the_value_and_numbers_end():
-    [words] = open_questions(root_of(Literal["a", "ab"]), {})
+    [words] = open_questions(state_of(root_of(Literal["a", "ab"])))
     assert (words.lead, words.texts) == ("", ('"a"', '"ab"'))
-    [numbers] = open_questions(root_of(Literal[1, 12]), {})
+    [numbers] = open_questions(state_of(root_of(Literal[1, 12])))
     assert numbers.texts == ("1\n", "12\n")

@@ -10,7 +10,7 @@ from agentform.messages import Message, Usage
 from agentform.runtime.engine import Chunk
 from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
 from agentform.tools.tool import tool
-from agentform.turn.turn import Caller
+from agentform.turn.turn import TurnRunner
 from tests.support.recording_engine import RecordingEngine
 from tests.support.tiny_tokenizer import CHATML_WITH_TOOLS, write_tiny_tokenizer
 
@@ -40,13 +40,13 @@ class Talker(RecordingEngine):
 async def turn(tokenizer, score_branch, parallel_calls=3):
     engine = Talker(tokenizer, score_branch=score_branch)
     targets = {"ping": ping.target, "pong": pong.target}
-    caller = Caller(engine=engine, targets=targets)
+    runner = TurnRunner(engine=engine, targets=targets)
     session = Session(engine, limits=Limits(parallel_calls=parallel_calls))
 
     async def ignore(event):
         del event
 
-    made = await caller.turn(session, [Message(role="user", content="Go")], emit=ignore)
+    made = await runner.turn(session, [Message(role="user", content="Go")], emit=ignore)
     return engine, [call.name for call in made.message.calls], made
 
 

@@ -15,7 +15,7 @@ from agentform.messages import Usage
 from agentform.runtime.engine import GenerateRequest
 from agentform.schema.json_text import dumps
 from agentform.schema.target import Target, load
-from agentform.turn.turn import Caller
+from agentform.turn.turn import TurnRunner
 from benchmarks.peers.task import Model, Task, Written
 
 __all__ = ["Agentform", "make"]
@@ -62,10 +62,10 @@ class Agentform:
     def prompt_ids(self, task: Task) -> list[int] | None:
         """What `fill` and `Responder` make of the messages; how a call begins is agentform's own."""
         if task.kind == "form":
-            return list(Prompts(self.engine, self._form(task), "").place(_messages(task)).before.ids)
+            return list(Prompts(self.engine, self._form(task), "").point(_messages(task)).before.ids)
         if not task.tools:
             return None
-        caller = Caller(engine=self.engine, targets={name: tool.target for name, tool in self._box(task).items()})
+        caller = TurnRunner(engine=self.engine, targets={name: tool.target for name, tool in self._box(task).items()})
         return list(caller.prompt(_messages(task)))
 
     def close(self) -> None:

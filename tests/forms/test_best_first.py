@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentform.forms.joint import best_first
+from agentform.forms.beam_search import best_first
 
 rows = st.lists(st.lists(st.floats(-50, 0), min_size=1, max_size=4), min_size=1, max_size=4)
 
