@@ -88,11 +88,10 @@ def advise_from_files(
     sizes: dict[str, int] = {}
     token_bytes = 0
     if model is not None:
-        from agentform.runtime.models.resolve import resolve_model
+        from agentform.runtime.models.resolve import resolve_files
         from agentform.runtime.torch.snapshots.state_geometry import kv_token_bytes
 
-        folder = Path(model).expanduser()
-        folder = folder if folder.is_dir() else resolve_model(model)
+        folder = resolve_files(model)
         sizes, token_bytes = snapshot_sizes(folder), kv_token_bytes(folder)
     if statistics is not None:
         advise(console, load_of_statistics_file(statistics), sizes)

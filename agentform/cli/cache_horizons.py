@@ -32,12 +32,11 @@ def show_horizons(console: Console, name: str, plot: Path | None = None) -> None
 
     Raises HorizonsUnknown, ModelNotFound, WeightsUnavailable; MissingDependency for `plot` without matplotlib.
     """
-    from agentform.runtime.models.resolve import resolve_model
+    from agentform.runtime.models.resolve import resolve_files
     from agentform.runtime.torch.snapshots.model_horizons import horizons_of_folder
     from agentform.runtime.torch.snapshots.state_geometry import geometry_of_folder
 
-    folder = Path(name).expanduser()
-    folder = folder if folder.is_dir() else resolve_model(name)
+    folder = resolve_files(name)
     horizons = horizons_of_folder(folder)
     console.print(_layer_table(name, horizons))
     console.print(_picture(horizons))

@@ -58,7 +58,7 @@ def _launch(
     block_value = min(_BLOCK_VALUE, triton.next_power_of_2(value_dim))
     if not len(heads) or not branches:
         return
-    kernel: Any = _delta
+    kernel: Any = _gated_delta_rule_kernel
     kernel[(branches * len(heads), triton.cdiv(value_dim, block_value))](
         query,
         key,
@@ -88,7 +88,7 @@ def _launch(
 
 
 @triton.jit
-def _delta(
+def _gated_delta_rule_kernel(
     query,
     key,
     value,

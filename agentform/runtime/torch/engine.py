@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import cast
+from typing import Any, cast
 
 import anyio.to_thread
 import torch
 
-from agentform.errors import InvalidRequest
 from agentform.grammar.compile import CompiledGrammar
 from agentform.runtime.cache.statistics import CacheStatistics
 from agentform.runtime.engine import Chunk, GenerateRequest, ModelInfo, ScoreRequest, ScoreResult, Tokenizer
@@ -21,16 +21,14 @@ from agentform.runtime.preparation import Preparation, prepare_generation, prepa
 from agentform.runtime.scheduling.generation import GenerateJob
 from agentform.runtime.scheduling.prompt_lookup import PromptLookup
 from agentform.runtime.scheduling.scoring import ScoreJob
-from agentform.runtime.snapshots.plan import TierPlan
-from agentform.runtime.snapshots.policy import SnapshotPolicy
 from agentform.runtime.thread_channel import Mailbox
-from agentform.runtime.torch.core import Serving, ServingOptions
+from agentform.runtime.torch.core import Serving
 from agentform.runtime.torch.cpu.process_tuning import bound_kernel_caches, in_short_thread
 from agentform.runtime.torch.cpu.select import Weights
 from agentform.runtime.torch.forward.memory_plan import MemoryPlan
 from agentform.runtime.torch.loaded_model import LoadedModel, load
+from agentform.runtime.torch.options import EngineOptions
 from agentform.runtime.torch.sampling import TorchSampler, logprobs
-from agentform.runtime.torch.snapshots.codec import SnapshotCodec
 
 __all__ = ["TorchEngine"]
 
@@ -49,73 +47,34 @@ class TorchEngine:
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
         weights: Weights = "both",
-        kv_budget_bytes: int | None = None,
-        host_budget_bytes: int = 0,
-        max_batch_tokens: int = 512,
-        num_slots: int = 8,
-        snapshots: str | SnapshotPolicy | TierPlan = "exact",
-        codec: SnapshotCodec | None = None,
-        refresh_tokens: int = 0,
-        keep_live_states: bool | None = None,
-        reuse_prefixes: bool = True,
-        cache_dir: Path | str | None = None,
-        disk_limit_bytes: int = 8 << 30,
-        max_overtaken: int = 16,
-        max_wait_s: float = 10.0,
-        num_threads: int | None = None,
-        guess_tokens: bool = True,
+        options: EngineOptions | None = None,
+        **keywords: Any,
     ) -> None:
         """Load a model folder, or take a loaded model (then `name`, `dtype`, `device` and `weights` are its own).
 
-        `name` is what `info` shows, by default the folder's. `dtype` is by default bfloat16 where the device
-        computes in it, else float32; `device` CUDA where there is one, else the CPU.
-        Of weights that the folder has in 4 bits too, "both" keeps them for few tokens at a time beside wide ones for
-        many; "four_bit" keeps nothing else, for a third of the memory and half the speed of prompts; "wide" leaves
-        them out. All is "wide" where the folder has none, on CUDA, and in float32.
-        `kv_budget_bytes` is by default 1 GiB, or a quarter of the free memory if that is less.
-        It covers the KV, and for models with recurrent layers their `num_slots` live states, their snapshots and copies
-        of states while a layer runs. `snapshots` says what is kept of them: "exact", another name of
-        `NAMED_POLICIES`, a `SnapshotPolicy`, or the tier of every unit; with a `codec` that is its business. After a
-        restore, `refresh_tokens` before the snapshot run again to warm up what it does not hold, as far as that forgets
-        within four times as many.
-        `keep_live_states`: the state that a request leaves in its slot serves the next one that goes on from there; by
-        default where snapshots lose something, so that what follows in a conversation starts from exact states.
-        With `host_budget_bytes` what is evicted from it stays in the host's memory, within that budget of its own.
-        With `cache_dir` ends of turns are kept there, up to `disk_limit_bytes`, and outlive the engine; several
-        engines and processes may share a folder.
-        Without `reuse_prefixes` every request starts from nothing: what the cache is measured against.
-        With `guess_tokens` a completion that repeats text is computed several tokens to a step, see `prompt_lookup`.
-        `max_batch_tokens` bounds the prompt and branch tokens of one step.
-        Of the requests that wait, those with the warmest prompts run first; none is overtaken by more than
-        `max_overtaken` others, and none at all once it has waited for `max_wait_s`.
-        Raises EngineError (CacheBudgetExceeded, WeightsCorrupt, ...) if the model cannot be served.
+        Args:
+            model: The folder or the loaded model.
+            name: What `info` shows, by default the folder's.
+            dtype: By default bfloat16 where the device computes in it, else float32.
+            device: By default CUDA where there is one, else the CPU.
+            weights: Of weights that the folder has in 4 bits too, "both" keeps them for few tokens at a time beside
+                wide ones for many; "four_bit" keeps nothing else, for a third of the memory and half the speed of
+                prompts; "wide" leaves them out. All is "wide" where the folder has none, on CUDA, and in float32.
+            options: All other settings.
+            keywords: Fields of `EngineOptions`, which go before those of `options`.
+
+        Raises:
+            InvalidRequest: a setting is out of its range.
+            EngineError: the model cannot be served; CacheBudgetExceeded and WeightsCorrupt among them.
+            TypeError: there is no such setting.
         """
+        options = replace(options or EngineOptions(), **keywords)
         bound_kernel_caches()
         if not isinstance(model, LoadedModel):
             folder, on = Path(model), _device(device)
             called = name or folder.name
             model = in_short_thread(lambda: load(folder, name=called, dtype=dtype, device=on, weights=weights))
-        if max_batch_tokens < 1:
-            raise InvalidRequest("max_batch_tokens must be at least 1")
-        if refresh_tokens < 0:
-            raise InvalidRequest(f"refresh_tokens is {refresh_tokens}")
-        options = ServingOptions(
-            kv_budget_bytes=kv_budget_bytes,
-            host_budget_bytes=host_budget_bytes,
-            max_batch_tokens=max_batch_tokens,
-            num_slots=num_slots,
-            snapshots=snapshots,
-            codec=codec,
-            refresh_tokens=refresh_tokens,
-            keep_live_states=keep_live_states,
-            reuse_prefixes=reuse_prefixes,
-            cache_dir=Path(cache_dir) if cache_dir is not None else None,
-            disk_limit_bytes=disk_limit_bytes,
-            max_overtaken=max_overtaken,
-            max_wait_s=max_wait_s,
-            num_threads=num_threads,
-        )
-        self._guesses = guess_tokens
+        self._guesses = options.guess_tokens
         self._tokenizer = tokenizer = model.tokenizer
         self._info = _info(model)
         self._size = min(self._info.vocabulary_size, self._tokenizer.vocabulary_size)

@@ -1,0 +1,68 @@
+"""What can be set of the embedded engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentform.errors import InvalidRequest
+from agentform.runtime.snapshots.plan import TierPlan
+from agentform.runtime.snapshots.policy import SnapshotPolicy
+from agentform.runtime.torch.snapshots.codec import SnapshotCodec
+
+__all__ = ["EngineOptions"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions:
+    """Keyword arguments of `TorchEngine`, beside those that say how the model is loaded.
+
+    Raises:
+        InvalidRequest: a number is out of its range.
+    """
+
+    kv_budget_bytes: int | None = None
+    """For the KV, and for models with recurrent layers their live states, snapshots and the copies of states that exist
+    while a layer runs; by default 1 GiB, or a quarter of the free memory if that is less."""
+    host_budget_bytes: int = 0
+    """What is evicted from `kv_budget_bytes` stays in the host's memory within this budget of its own."""
+    max_batch_tokens: int = 512
+    """Most prompt and branch tokens of one step."""
+    num_slots: int = 8
+    """Live states of models with recurrent layers."""
+    snapshots: str | SnapshotPolicy | TierPlan = "exact"
+    """What is kept of a recurrent state: "exact", another name of `NAMED_POLICIES`, a policy, or the tier of every
+    unit; with a `codec` that is its business."""
+    codec: SnapshotCodec | None = None
+    """How snapshots are written and read instead."""
+    refresh_tokens: int = 0
+    """After a restore, so many tokens before the snapshot run again to warm up what it does not hold, as far as that
+    forgets within four times as many."""
+    keep_live_states: bool | None = None
+    """Whether the state that a request leaves in its slot serves the next one that goes on from there; by default where
+    snapshots lose something, so that what follows in a conversation starts from exact states."""
+    reuse_prefixes: bool = True
+    """Without it every request starts from nothing: what the cache is measured against."""
+    cache_dir: Path | str | None = None
+    """Where ends of turns are kept, which outlive the engine; several engines and processes may share a folder."""
+    disk_limit_bytes: int = 8 << 30
+    """How much of `cache_dir` is used."""
+    max_overtaken: int = 16
+    """Of the requests that wait, those with the warmest prompts run first; none is overtaken by more than so many."""
+    max_wait_s: float = 10.0
+    """A request that has waited for so long is not overtaken at all."""
+    num_threads: int | None = None
+    """Threads that torch computes with; by default as many as it likes."""
+    guess_tokens: bool = True
+    """Whether a completion that repeats text is computed several tokens to a step, see `prompt_lookup`."""
+
+    def __post_init__(self) -> None:
+        if self.max_batch_tokens < 1:
+            raise InvalidRequest("max_batch_tokens must be at least 1")
+        if self.refresh_tokens < 0:
+            raise InvalidRequest(f"refresh_tokens is {self.refresh_tokens}")
+
+    @property
+    def cache_folder(self) -> Path | None:
+        """`cache_dir` as a path."""
+        return Path(self.cache_dir) if self.cache_dir is not None else None
