@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-import anyio.to_thread
-
+from agentform._util.threads import APPROVALS
 from agentform.errors import InvalidInput
 from agentform.messages import JsonValue, ToolCall
 from agentform.tools.tool import Tool
@@ -55,7 +54,7 @@ async def review(call: ToolCall, tool: Tool[..., object], approve: Approve) -> T
 async def _asked(approve: Approve, call: ToolCall) -> object:
     if inspect.iscoroutinefunction(approve):
         return await approve(call)
-    answer = await anyio.to_thread.run_sync(approve, call, abandon_on_cancel=True)
+    answer = await APPROVALS.run(approve, call)
     return await answer if inspect.isawaitable(answer) else answer
 
 

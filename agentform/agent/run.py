@@ -24,6 +24,9 @@ from agentform.turn.types import TurnOptions, TurnResult
 
 __all__ = ["Run"]
 
+_SAVE_S = 10.0
+"""Seconds that a store gets, a cancelled run's too."""
+
 
 class Run:
     """A run in progress. Made inside a running event loop, and used once."""
@@ -167,9 +170,17 @@ class Run:
         await work.finish(at, ToolResult(call_id=call.id, name=call.name, content=f"{self.agent.name} takes over."))
 
     async def _save(self) -> None:
-        if self._store is not None:
-            with anyio.CancelScope(shield=True):  # what has happened is written down, come what may
-                await self._store.save(self.conversation)
+        """What has happened is written down, come what may; but not even a store may hold up a cancelled run for good.
+
+        Raises:
+            StoreError: the store did not save, or not in time.
+        """
+        if self._store is None:
+            return
+        with anyio.move_on_after(_SAVE_S, shield=True) as scope:
+            await self._store.save(self.conversation)
+        if scope.cancelled_caught:
+            raise StoreError(f"conversation {self.conversation.id!r} could not be saved within {_SAVE_S:g} s")
 
     def _result(self, turn: TurnResult) -> RunResult[Any]:
         output, evidence = turn.message.content, ()

@@ -6,15 +6,16 @@ shared between threads or survives a fork, and nothing is left to close.
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-import anyio.to_thread
-
+from agentform._util.threads import STORES
 from agentform.agent.conversation import Conversation
 from agentform.agent.serialization import message_from_json, message_to_json, token_ids_from_bytes, token_ids_to_bytes
 from agentform.agent.store import ConversationInfo
@@ -62,8 +63,11 @@ class SQLiteStore:
         # Taken now: the thread must not read what the event loop may change.
         bodies = list(map(message_to_json, conversation.messages))
         row = (conversation.id, conversation.version, conversation.model, token_ids_to_bytes(conversation.token_ids))
-        await self._run(lambda connection: _save(connection, row, bodies))
-        conversation.version += 1
+        commit = _Commit()
+        try:
+            await self._run(lambda connection: _save(connection, row, bodies), commit)
+        finally:
+            conversation.version += commit.close()
 
     async def delete(self, conversation_id: str) -> bool:
         """See `ConversationStore.delete`."""
@@ -73,10 +77,15 @@ class SQLiteStore:
         """See `ConversationStore.conversations`."""
         return await self._run(_list)
 
-    async def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        return await anyio.to_thread.run_sync(self._in_transaction, work)
+    async def _run(self, work: Callable[[sqlite3.Connection], T], commit: _Commit | None = None) -> T:
+        """In a thread. What is cancelled meanwhile is not waited for, and does not happen later either."""
+        commit = commit or _Commit()
+        try:
+            return await STORES.run(self._in_transaction, work, commit)
+        finally:
+            commit.close()
 
-    def _in_transaction(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _in_transaction(self, work: Callable[[sqlite3.Connection], T], commit: _Commit) -> T:
         with _typed_errors(self.path), closing(self._connect()) as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -85,10 +94,12 @@ class SQLiteStore:
             except BaseException:
                 connection.rollback()
                 raise
-            connection.commit()
+            commit.do(connection)
             return result
 
     def _connect(self) -> sqlite3.Connection:
+        with suppress(OSError):  # sqlite says what is wrong with the place
+            os.close(os.open(self.path, os.O_CREAT | os.O_CLOEXEC, 0o600))  # nobody else's business
         connection = sqlite3.connect(self.path, timeout=self._busy_s, isolation_level=None)
         try:
             if not _is_foreign(connection):
@@ -99,6 +110,29 @@ class SQLiteStore:
             connection.close()
             raise
         return connection
+
+
+class _Commit:
+    """The end of a transaction, which whoever waits for it may close before."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_closed = self._is_done = False
+
+    def do(self, connection: sqlite3.Connection) -> None:
+        """Commit, unless nobody waits any more."""
+        with self._lock:
+            if self._is_closed:
+                connection.rollback()
+                return
+            connection.commit()
+            self._is_done = True
+
+    def close(self) -> bool:
+        """Whether it was done; if not, it never will be."""
+        with self._lock:
+            self._is_closed = True
+            return self._is_done
 
 
 def _is_foreign(connection: sqlite3.Connection) -> bool:

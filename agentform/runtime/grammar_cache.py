@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-import anyio.to_thread
-
 from agentform._util.paths import cache_home
+from agentform._util.threads import GRAMMARS
 from agentform.grammar.compile import CompiledGrammar, Compiler
 from agentform.grammar.spec import GrammarSpec
 from agentform.grammar.store import GrammarStore
@@ -37,7 +36,7 @@ class Grammars:
         Raises GrammarError.
         """
         found = self._compiler.cached(spec) if self._compiler is not None else None
-        return found or await anyio.to_thread.run_sync(self._compile, spec)
+        return found or await GRAMMARS.run(self._compile, spec)
 
     def _compile(self, spec: GrammarSpec) -> CompiledGrammar:
         if self._compiler is None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
 from collections import deque
-from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import anyio
 import anyio.lowlevel
 
-__all__ = ["Mailbox", "loop_caller"]
+from agentform._util.loops import loop_caller
+
+__all__ = ["Mailbox"]
 
 T = TypeVar("T")
 
@@ -47,11 +46,3 @@ class Mailbox(Generic[T]):
     def _wake(self) -> None:
         if self._event is not None:
             self._event.set()
-
-
-def loop_caller() -> Callable[[Callable[[], Any]], Any]:
-    """How any thread makes the loop that is running here call a function soon."""
-    trio: Any = sys.modules.get("trio")
-    if trio is not None and trio.lowlevel.in_trio_run():
-        return trio.lowlevel.current_trio_token().run_sync_soon
-    return asyncio.get_running_loop().call_soon_threadsafe

@@ -12,6 +12,7 @@ import anyio
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
+from agentform._util.threads import REQUESTS
 from agentform.errors import AgentformError
 from agentform.serve.admission import Admission
 from agentform.serve.receive import BodyMemory, read_body
@@ -117,8 +118,8 @@ async def _work(
 ) -> None:
     try:
         async with admission.admit():
-            # Off the event loop: schemas of tools are compiled here.
-            work = await anyio.to_thread.run_sync(handler, body, exchange)
+            # Off the event loop: schemas of tools are compiled here. A client that goes does not wait for it.
+            work = await REQUESTS.run(handler, body, exchange)
             await work(exchange)
     except Refused as refused:
         await exchange.fail(refused.problem)

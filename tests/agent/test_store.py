@@ -12,10 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import agentform.agent.run as run_module
+from agentform.agent.agent import Agent
 from agentform.agent.conversation import Conversation
 from agentform.agent.serialization import message_from_json, message_to_json, token_ids_from_bytes, token_ids_to_bytes
 from agentform.agent.sqlite_store import SQLiteStore
-from agentform.agent.testing import scripted_call
+from agentform.agent.testing import Say, ScriptedEngine, scripted_call
 from agentform.errors import ConversationChanged, InvalidInput, StoreCorrupt, StoreError, StoreVersion
 from agentform.messages import Alternative, Evidence, Message, ToolCall, ToolResult, Usage
 from tests.support.waiting import PATIENCE_S, process
@@ -234,3 +236,44 @@ def test_several_processes_share_a_file(path):
         assert [writer.wait(PATIENCE_S) for writer in writers] == [0] * 3
     infos = anyio.run(SQLiteStore(path).conversations)
     assert sorted((info.id, info.num_messages) for info in infos) == [(f"talk {n}", 10) for n in range(3)]
+
+
+@pytest.mark.anyio
+async def test_the_file_is_nobody_elses_to_read(tmp_path):
+    store = SQLiteStore(tmp_path / "c.sqlite")
+    await store.save(Conversation(id="a"))
+    assert {place.name: place.stat().st_mode & 0o777 for place in tmp_path.iterdir()}["c.sqlite"] == 0o600
+
+
+@pytest.mark.anyio
+async def test_a_save_that_is_cancelled_is_not_waited_for_and_does_not_happen_later(tmp_path):
+    store, talk = SQLiteStore(tmp_path / "c.sqlite"), Conversation(id="a")
+    await store.save(talk)
+    talk.add("Hi.")
+    with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with anyio.move_on_after(0.05) as scope:
+            await store.save(talk)
+        assert scope.cancelled_caught
+        other.execute("ROLLBACK")
+    assert (await store.load("a")).version == talk.version == 1
+    await store.save(talk)
+    assert [message.content for message in (await store.load("a")).messages] == ["Hi."]
+
+
+class Stuck:
+    """Saves nothing, for ever."""
+
+    async def load(self, conversation_id):
+        return None
+
+    async def save(self, conversation):
+        await anyio.sleep_forever()
+
+
+@pytest.mark.anyio
+async def test_no_store_holds_up_a_cancelled_run_for_good(monkeypatch):
+    monkeypatch.setattr(run_module, "_SAVE_S", 0.05)
+    agent = Agent(ScriptedEngine([Say("Hi.")]), store=Stuck())
+    with anyio.fail_after(PATIENCE_S), pytest.raises(StoreError, match="could not be saved within"):
+        await agent.run("Hi", conversation="a")

@@ -9,9 +9,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
 
-import anyio.to_thread
 import torch
 
+from agentform._util.threads import ENGINES
 from agentform.grammar.compile import CompiledGrammar
 from agentform.runtime.cache.statistics import CacheStatistics
 from agentform.runtime.engine import Chunk, GenerateRequest, ModelInfo, ScoreRequest, ScoreResult, Tokenizer
@@ -147,7 +147,7 @@ class TorchEngine:
 
     async def aclose(self) -> None:
         """Stop serving; requests in flight end with EngineClosed. Closing twice is harmless."""
-        await anyio.to_thread.run_sync(self.close)
+        await ENGINES.run(self.close)
 
     def close(self) -> None:
         """The same as `aclose`, for code without an event loop."""

@@ -9,9 +9,9 @@ from typing import Any
 
 import anyio
 
+from agentform._util.loops import loop_caller
 from agentform.errors import EngineClosed
 from agentform.runtime.preparation import left_s
-from agentform.runtime.thread_channel import loop_caller
 
 __all__ = ["InFlight"]
 

@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import Any, cast
 
 import anyio
-import anyio.to_thread
 
+from agentform._util.threads import ENGINES
 from agentform.errors import CacheBudgetExceeded, ContextOverflow, DeadlineExceeded, EngineError, InvalidRequest
 from agentform.grammar.compile import CompiledGrammar
 from agentform.runtime.cache.statistics import CacheStatistics
@@ -150,7 +150,7 @@ class SGLangEngine:
 
     async def aclose(self) -> None:
         """End SGLang; requests in flight end with EngineClosed. Closing twice is harmless."""
-        await anyio.to_thread.run_sync(self.close)
+        await ENGINES.run(self.close)
 
     def close(self) -> None:
         """The same as `aclose`, for code without an event loop."""
