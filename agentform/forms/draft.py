@@ -24,14 +24,7 @@ from agentform.forms.generate import write_leaf, write_leaves
 from agentform.forms.progress import Watch
 from agentform.forms.questions import early_free_leaves
 from agentform.forms.refusal import RefusalPrompt
-from agentform.forms.repair import (
-    fails_alike,
-    in_sequence,
-    joint_solution,
-    kept_answers,
-    kept_texts,
-    with_changes_marked,
-)
+from agentform.forms.repair import fails_alike, in_sequence, joint_solution, with_changes_marked, without_refused
 from agentform.forms.scoring import Priors, Scoring, require_confidence
 from agentform.forms.state import FormState
 from agentform.schema.target import Target
@@ -107,14 +100,13 @@ async def _repaired(session: Session, filling: Filling, state: FormState, attemp
     if joint is not None and (joint.gap or 0.0) <= filling.scoring.max_gap:
         return await _told(filling, joint)
     point = filling.refusal.after(state.json_text, violations)
-    texts = kept_texts(state, violations)
-    if len(texts) < len(state.texts) and joint is None and not fails_alike(attempts):
-        again = FormState(root=state.root, answers=state.answers, texts=texts)
-        return with_changes_marked(state, await _written(session, filling, again, point))
-    again = FormState(root=in_sequence(state.root), answers=kept_answers(state, violations), texts=texts)
-    again = replace(await _draft(session, filling, again, point), root=state.root)
-    if joint is not None and validator.check(again.value):
-        return await _told(filling, joint)
+    kept = without_refused(state, violations)
+    if len(kept.texts) < len(state.texts) and joint is None and not fails_alike(attempts):
+        again = await _written(session, filling, replace(kept, answers=state.answers), point)
+    else:
+        again = await _draft(session, filling, replace(kept, root=in_sequence(kept.root)), point)
+        if joint is not None and validator.check(again.value):
+            return await _told(filling, joint)
     return with_changes_marked(state, again)
 
 

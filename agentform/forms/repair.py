@@ -23,7 +23,7 @@ from agentform.schema.dependencies import in_order
 from agentform.schema.form import Node, Path, Record, Repeat, Union, pointer
 from agentform.schema.validate import Validator
 
-__all__ = ["fails_alike", "in_sequence", "joint_solution", "kept_answers", "kept_texts", "with_changes_marked"]
+__all__ = ["fails_alike", "in_sequence", "joint_solution", "with_changes_marked", "without_refused"]
 
 
 def joint_solution(
@@ -60,14 +60,13 @@ def _first_accepted(
     return None
 
 
-def kept_answers(state: FormState, violations: Sequence[Violation]) -> Answers:
-    """The answers that no violation concerns."""
-    return {key: answer for key, answer in state.answers.items() if not _concerns(violations, key[0])}
-
-
-def kept_texts(state: FormState, violations: Sequence[Violation]) -> dict[Path, str]:
-    """The texts of free leaves that no violation concerns."""
-    return {path: text for path, text in state.texts.items() if not _concerns(violations, path)}
+def without_refused(state: FormState, violations: Sequence[Violation]) -> FormState:
+    """A new start with the answers and texts that no violation concerns."""
+    return FormState(
+        root=state.root,
+        answers={key: answer for key, answer in state.answers.items() if not _concerns(violations, key[0])},
+        texts={path: text for path, text in state.texts.items() if not _concerns(violations, path)},
+    )
 
 
 def fails_alike(attempts: Sequence[Attempt]) -> bool:
@@ -79,11 +78,12 @@ def fails_alike(attempts: Sequence[Attempt]) -> bool:
 
 
 def with_changes_marked(old: FormState, new: FormState) -> FormState:
-    """The new state, whose leaves that differ from the old one are marked as repaired."""
+    """The new state of the same form, in which all leaves that differ from the old one are marked as repaired."""
     answered = [k[0] for k, a in new.answers.items() if k not in old.answers or old.answers[k].index != a.index]
     written = [path for path, text in new.texts.items() if old.texts.get(path) != text]
     return replace(
         new,
+        root=old.root,
         how={**old.how, **new.how, **_marked(answered + written, "repaired")},
         gap=old.gap,
         shortened=old.shortened | new.shortened,
