@@ -13,7 +13,7 @@ from agentform.agent.testing import ByteTokenizer, Call, Fail, Fill, Say, Script
 from agentform.errors import ContextOverflow, DeadlineExceeded, EngineClosed, InvalidRequest, ScriptMismatch
 from agentform.grammar.spec import GrammarSpec
 from agentform.runtime.engine import Branch, Engine, GenerateRequest, ScoreRequest, Tokenizer
-from agentform.runtime.scripted.script import place_at
+from agentform.runtime.scripted.script import unfinished_value
 from tests.support.engines import complete
 from tests.support.waiting import PATIENCE_S
 
@@ -244,7 +244,7 @@ async def test_bad_requests_are_refused_and_none_is_served_after_closing():
     ],
 )
 def test_where_a_json_text_breaks_off(text, path, written):
-    place = place_at(text)
+    place = unfinished_value(text)
     assert (place.path, place.written) == (path, written)
 
 

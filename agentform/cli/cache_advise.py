@@ -25,18 +25,18 @@ from agentform.runtime.snapshots.plan import plan_bytes
 from agentform.runtime.snapshots.policy import NAMED_POLICIES
 
 __all__ = [
-    "Load",
+    "Workload",
     "advise",
     "advise_from_files",
-    "load_of_statistics",
-    "load_of_statistics_file",
-    "load_of_trace",
     "snapshot_sizes",
+    "workload_of_statistics",
+    "workload_of_statistics_file",
+    "workload_of_trace",
 ]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Load:
+class Workload:
     """What conversations ask of a cache."""
 
     working_set: WorkingSet
@@ -57,7 +57,7 @@ class Load:
         return int((self.budget_bytes or 0) // max(1.0, self.conversation_bytes(snapshot_bytes)))
 
 
-def advise(console: Console, load: Load, sizes: Mapping[str, int]) -> None:
+def advise(console: Console, load: Workload, sizes: Mapping[str, int]) -> None:
     """The working-set curve, where the budget stands on it, and what each policy's snapshot size would change."""
     seen = load.working_set
     if not seen.distances:
@@ -94,13 +94,13 @@ def advise_from_files(
         folder = resolve_files(model)
         sizes, token_bytes = snapshot_sizes(folder), kv_token_bytes(folder)
     if statistics is not None:
-        advise(console, load_of_statistics_file(statistics), sizes)
+        advise(console, workload_of_statistics_file(statistics), sizes)
     elif trace is not None:
-        load = load_of_trace(trace, budget_bytes=budget_bytes, token_bytes=token_bytes)
+        load = workload_of_trace(trace, budget_bytes=budget_bytes, token_bytes=token_bytes)
         advise(console, replace(load, snapshot_bytes=sizes.get("exact")), sizes)
 
 
-def load_of_trace(path: Path, *, budget_bytes: int | None = None, token_bytes: int = 0) -> Load:
+def workload_of_trace(path: Path, *, budget_bytes: int | None = None, token_bytes: int = 0) -> Workload:
     """Read a trace, see the module docstring. Raises InvalidInput with the line that is wrong."""
     reuse, tokens, lines = ReuseDistances(), 0, 0
     try:
@@ -112,7 +112,7 @@ def load_of_trace(path: Path, *, budget_bytes: int | None = None, token_bytes: i
                     tokens, lines = tokens + length, lines + 1
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{path} cannot be read: {error}") from error
-    return Load(
+    return Workload(
         working_set=reuse.working_set(),
         mean_tokens=tokens / max(1, lines),
         budget_bytes=budget_bytes,
@@ -120,9 +120,9 @@ def load_of_trace(path: Path, *, budget_bytes: int | None = None, token_bytes: i
     )
 
 
-def load_of_statistics(statistics: CacheStatistics) -> Load:
+def workload_of_statistics(statistics: CacheStatistics) -> Workload:
     """What an engine saw, and the budget that it has."""
-    return Load(
+    return Workload(
         working_set=statistics.working_set,
         mean_tokens=statistics.lookup_tokens / max(1, statistics.requests),
         budget_bytes=statistics.capacity_tokens * statistics.position_bytes,
@@ -132,14 +132,14 @@ def load_of_statistics(statistics: CacheStatistics) -> Load:
     )
 
 
-def load_of_statistics_file(path: Path) -> Load:
+def workload_of_statistics_file(path: Path) -> Workload:
     """The same from `json.dumps(dataclasses.asdict(engine.statistics()))`. Raises InvalidInput."""
     try:
         data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         seen = data.pop("working_set")
         distances = {int(distance): int(num) for distance, num in seen["distances"].items()}
         working_set = WorkingSet(distances=distances, first_uses=int(seen["first_uses"]))
-        return load_of_statistics(CacheStatistics(**data | {"working_set": working_set, "conversations": {}}))
+        return workload_of_statistics(CacheStatistics(**data | {"working_set": working_set, "conversations": {}}))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidInput(f"{path} holds no statistics of an engine: {error!r}") from error
 
@@ -176,7 +176,7 @@ def _curve_table(seen: WorkingSet) -> Table:
     return table
 
 
-def _size_table(load: Load, sizes: Mapping[str, int]) -> Table:
+def _size_table(load: Workload, sizes: Mapping[str, int]) -> Table:
     table = Table("snapshots", "bytes a conversation", "conversations held", "hits", title="In the same budget")
     for name, size in sizes.items():
         slots = load.slots(size)
@@ -185,7 +185,7 @@ def _size_table(load: Load, sizes: Mapping[str, int]) -> Table:
     return table
 
 
-def _verdict(load: Load, present: int, sizes: Mapping[str, int]) -> str:
+def _verdict(load: Workload, present: int, sizes: Mapping[str, int]) -> str:
     seen = load.working_set
     if present >= seen.slots_needed:
         return (

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from agentform.errors import MissingDependency
 from agentform.runtime.snapshots.horizons import EPSILON, GATE_INPUT, Horizons, LayerHorizons
-from agentform.runtime.snapshots.plan import LayerGeometry, Tier, plan_bytes
+from agentform.runtime.snapshots.plan import LayerGeometry, Precision, plan_bytes
 from agentform.runtime.snapshots.policy import NAMED_POLICIES, SnapshotPolicy
 
 if TYPE_CHECKING:
@@ -91,19 +91,19 @@ def _policy_table(horizons: Horizons, geometry: Mapping[int, LayerGeometry]) -> 
     least = sum(sizes.conv_bytes for sizes in geometry.values())
     budgets = {f"{share:.0%} of bytes": least + int((exact - least) * share) for share in _SHARES}
     policies = {**NAMED_POLICIES, **{label: SnapshotPolicy(budget_bytes=each) for label, each in budgets.items()}}
-    tiers = [tier.name.lower() for tier in Tier]
+    precisions = [precision.name.lower() for precision in Precision]
     table = Table(
         "policy",
         "bytes",
         "smaller",
-        *tiers,
+        *precisions,
         "error",
         title="What policies keep of a snapshot, in units, and the error that the model of errors expects",
     )
     for label, policy in policies.items():
         plan = policy.plan(horizons, geometry)
         size, kept = plan_bytes(plan, geometry), plan.count()
-        numbers = [f"{kept[tier]:,}" for tier in Tier]
+        numbers = [f"{kept[precision]:,}" for precision in Precision]
         error = f"{expected_error(plan, horizons):.2g}"
         table.add_row(label, f"{size:,}", f"{exact / size:.1f}x", *numbers, error)
     return table

@@ -15,7 +15,7 @@ from typing import Literal
 
 from agentform.errors import InvalidInput
 from agentform.schema.json_text import loads
-from agentform.schema.tighten import Kind, Step
+from agentform.schema.tighten import BoundedKind, PathStep
 
 __all__ = ["Loop", "find_loop"]
 
@@ -35,9 +35,9 @@ _CHARACTER = re.compile(
 class Loop:
     """A list, string or number that repeats itself."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[PathStep, ...]
     """The way to it from the whole value."""
-    kind: Kind
+    kind: BoundedKind
     bound: Mapping[str, float]
     """What keeps it from that, in JSON Schema's keywords.
 
@@ -69,7 +69,7 @@ def find_loop(written: str) -> Loop | None:
 class _Open:
     """A value whose end is not written."""
 
-    kind: Kind | Literal["object"]
+    kind: BoundedKind | Literal["object"]
     since: int
     """Where in the text the part begins that is not complete."""
     parts: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
@@ -78,7 +78,7 @@ class _Open:
     """In an object: whether the value of the last key is being written."""
 
     @property
-    def step(self) -> Step:
+    def step(self) -> PathStep:
         """The way to what is being written inside."""
         return len(self.parts) if self.kind == "array" else tuple(key for _, key in self.parts)
 
@@ -117,7 +117,7 @@ def _opened(text: str) -> list[_Open]:
     return stack
 
 
-def _characters(text: str, start: int, kind: Kind) -> _Open:
+def _characters(text: str, start: int, kind: BoundedKind) -> _Open:
     found = list(_CHARACTER.finditer(text, start))
     cut = found.pop().start() if found and found[-1]["cut"] else len(text)
     return _Open(kind=kind, since=cut, parts=[(match.start(), match[0]) for match in found])

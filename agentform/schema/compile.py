@@ -23,7 +23,7 @@ from agentform.schema.classify import (
 from agentform.schema.closed_values import all_differ, candidates, legal, types_of
 from agentform.schema.dependencies import dependencies
 from agentform.schema.descriptions import one_line, say_free
-from agentform.schema.draft import Draft
+from agentform.schema.draft import JsonSchemaDraft
 from agentform.schema.form import (
     Choice,
     Field,
@@ -52,7 +52,7 @@ MAX_NODES = 10_000
 
 
 def compile_schema(
-    schema: Schema, *, name: str, description: str = "", draft: Draft = "2020-12", lenient: bool = False
+    schema: Schema, *, name: str, description: str = "", draft: JsonSchemaDraft = "2020-12", lenient: bool = False
 ) -> Form:
     """The form of a well-formed JSON Schema.
 
@@ -66,7 +66,7 @@ def compile_schema(
     if relaxed and not lenient:
         first = relaxed[0]
         raise UnsupportedSchema(first.what.replace("is ignored", "is not supported"), pointer=first.pointer)
-    compiler = _Compiler(Document(schema, draft))
+    compiler = _FormCompiler(Document(schema, draft))
     root = compiler.root()
     if root is None:
         raise UnsupportedSchema("no value satisfies it")
@@ -95,7 +95,7 @@ class _Spot:
         return replace(self, description=text or self.description)
 
 
-class _Compiler:
+class _FormCompiler:
     """Methods that return `None` for a node mean: no value satisfies the schema there."""
 
     def __init__(self, document: Document) -> None:

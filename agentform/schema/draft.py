@@ -16,7 +16,7 @@ from agentform.schema.jsonschema_keywords import OWN_KEYWORDS
 from agentform.schema.jsonschema_library import jsonschema_library
 
 __all__ = [
-    "Draft",
+    "JsonSchemaDraft",
     "draft_of",
     "newer_than",
     "own_validator_class",
@@ -25,17 +25,17 @@ __all__ = [
     "validator_class",
 ]
 
-Draft: TypeAlias = Literal["4", "6", "7", "2019-09", "2020-12"]
+JsonSchemaDraft: TypeAlias = Literal["4", "6", "7", "2019-09", "2020-12"]
 
-_DRAFTS: dict[str, Draft] = {
+_DRAFTS: dict[str, JsonSchemaDraft] = {
     "http://json-schema.org/draft-04/schema": "4",
     "http://json-schema.org/draft-06/schema": "6",
     "http://json-schema.org/draft-07/schema": "7",
     "https://json-schema.org/draft/2019-09/schema": "2019-09",
     "https://json-schema.org/draft/2020-12/schema": "2020-12",
 }
-_ORDER: tuple[Draft, ...] = ("4", "6", "7", "2019-09", "2020-12")
-_SINCE: dict[str, Draft] = {
+_ORDER: tuple[JsonSchemaDraft, ...] = ("4", "6", "7", "2019-09", "2020-12")
+_SINCE: dict[str, JsonSchemaDraft] = {
     "const": "6",
     "contains": "6",
     "propertyNames": "6",
@@ -53,7 +53,7 @@ _SINCE: dict[str, Draft] = {
 _UNSUPPORTED = frozenset({"draft-00", "draft-01", "draft-02", "draft-03"})
 
 
-def draft_of(schema: Schema) -> Draft:
+def draft_of(schema: Schema) -> JsonSchemaDraft:
     """The draft that `$schema` names; without one, the newest draft in which the schema is well-formed.
 
     Raises `UnsupportedSchema` for drafts before 4, and for a schema that is well-formed in no draft.
@@ -62,7 +62,7 @@ def draft_of(schema: Schema) -> Draft:
     if any(old in named for old in _UNSUPPORTED):
         raise UnsupportedSchema(f"{named} is not supported; draft 4 and later are", pointer="/$schema")
     draft = _DRAFTS.get(named.rstrip("#").replace("http://json-schema.org/draft/", "https://json-schema.org/draft/"))
-    possible: list[Draft] = [draft] if draft else _guesses(schema)
+    possible: list[JsonSchemaDraft] = [draft] if draft else _guesses(schema)
     for candidate in possible:
         if schema_fault(schema, candidate) is None:
             return candidate
@@ -70,7 +70,7 @@ def draft_of(schema: Schema) -> Draft:
     raise UnsupportedSchema(reason, pointer=where)
 
 
-def validator_class(draft: Draft) -> Any:
+def validator_class(draft: JsonSchemaDraft) -> Any:
     """The `jsonschema` class that validates by the draft."""
     jsonschema = jsonschema_library()
     return {
@@ -83,7 +83,7 @@ def validator_class(draft: Draft) -> Any:
 
 
 @cache
-def own_validator_class(draft: Draft) -> Any:
+def own_validator_class(draft: JsonSchemaDraft) -> Any:
     """The class with this package's own keywords; unlike the library's it keeps them below a nested `$schema`."""
     jsonschema = jsonschema_library()
     kind = jsonschema.validators.extend(validator_class(draft), validators=OWN_KEYWORDS)
@@ -96,20 +96,20 @@ def own_validator_class(draft: Draft) -> Any:
     return kind
 
 
-def specification_of(draft: Draft) -> Any:
+def specification_of(draft: JsonSchemaDraft) -> Any:
     """How the `referencing` library reads a document of the draft that does not name one."""
     from referencing.jsonschema import specification_with
 
     return specification_with(next(uri for uri, named in _DRAFTS.items() if named == draft))
 
 
-def schema_fault(schema: Schema, draft: Draft) -> tuple[str, str] | None:
+def schema_fault(schema: Schema, draft: JsonSchemaDraft) -> tuple[str, str] | None:
     """Pointer and reason of the first thing that makes the schema malformed in the draft."""
     short = _abridged(schema)
     return _fault(schema, draft) if _fault(short, draft) else None
 
 
-def _fault(schema: Schema, draft: Draft) -> tuple[str, str] | None:
+def _fault(schema: Schema, draft: JsonSchemaDraft) -> tuple[str, str] | None:
     jsonschema = jsonschema_library()
     try:
         validator_class(draft).check_schema(schema, format_checker=jsonschema.FormatChecker(formats=()))
@@ -135,14 +135,14 @@ def _is_labelled_constant(schema: Any) -> bool:
     )
 
 
-def newer_than(draft: Draft) -> frozenset[str]:
+def newer_than(draft: JsonSchemaDraft) -> frozenset[str]:
     """Keywords that came after the draft, and that a schema of that draft therefore does not mean."""
     return frozenset(keyword for keyword, since in _SINCE.items() if _ORDER.index(since) > _ORDER.index(draft))
 
 
-def _guesses(schema: Schema) -> list[Draft]:
+def _guesses(schema: Schema) -> list[JsonSchemaDraft]:
     # `dependencies` has no meaning after draft 7, so whoever writes it means an older draft
-    drafts: tuple[Draft, ...] = ("2020-12", "7", "4")
+    drafts: tuple[JsonSchemaDraft, ...] = ("2020-12", "7", "4")
     if _uses(schema, {"dependencies"}):
         drafts = ("7", "2020-12", "4")
     return [draft for draft in drafts if not _uses(schema, newer_than(draft))]

@@ -10,7 +10,7 @@ from agentform.errors import UnsupportedSchema
 from agentform.json_schema.keywords import Schema, SchemaDict, is_annotation
 from agentform.json_schema.pointer import steps_of
 from agentform.json_schema.walk import map_subschemas, subschemas
-from agentform.schema.draft import Draft, newer_than
+from agentform.schema.draft import JsonSchemaDraft, newer_than
 from agentform.schema.form import Path, pointer
 
 __all__ = ["Document"]
@@ -28,7 +28,7 @@ class Document:
     Raises `UnsupportedSchema` for a reference that leaves the document or points at nothing.
     """
 
-    def __init__(self, schema: Schema, draft: Draft) -> None:
+    def __init__(self, schema: Schema, draft: JsonSchemaDraft) -> None:
         self._source = schema
         self._draft = draft
         self._ignored = newer_than(draft)

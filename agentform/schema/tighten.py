@@ -12,11 +12,11 @@ from agentform.messages import JsonValue
 from agentform.schema.json_text import plain
 from agentform.schema.normalize import merge
 
-__all__ = ["Kind", "Step", "narrowed"]
+__all__ = ["BoundedKind", "PathStep", "narrowed"]
 
-Step: TypeAlias = "int | tuple[str, ...]"
+PathStep: TypeAlias = "int | tuple[str, ...]"
 """Into a list: an index. Into an object: the keys that were written, in order, of which the last one leads on."""
-Kind = Literal["array", "string", "number"]
+BoundedKind = Literal["array", "string", "number"]
 _Change: TypeAlias = Callable[[Schema], "SchemaDict | None"]
 
 _MOST_MERGES = 16
@@ -24,7 +24,7 @@ _LISTED = frozenset(["enum", "const", "oneOf"])
 _BLOCKING = _LISTED | {"patternProperties", "unevaluatedProperties", "unevaluatedItems", "contains"}
 """Beside these, a name or place of its own for one value changes what is asked of the others, or is not seen."""
 _ITEMS = frozenset(["items", "prefixItems"])
-_BESIDE: Mapping[Kind, frozenset[str]] = {
+_BESIDE: Mapping[BoundedKind, frozenset[str]] = {
     "array": _LISTED | {"contains", "unevaluatedItems"},
     "string": _LISTED | {"pattern", "format"},
     "number": _LISTED,
@@ -40,7 +40,7 @@ _RANGES = (
 
 
 def narrowed(
-    schema: Mapping[str, JsonValue] | bool, steps: tuple[Step, ...], kind: Kind, bound: Mapping[str, float]
+    schema: Mapping[str, JsonValue] | bool, steps: tuple[PathStep, ...], kind: BoundedKind, bound: Mapping[str, float]
 ) -> SchemaDict | None:
     """The schema with the keywords of `bound` for the values of a kind to which the steps lead.
 
@@ -56,10 +56,10 @@ def narrowed(
 @dataclass(frozen=True)
 class _Narrowing:
     defs: Mapping[str, Schema]
-    kind: Kind
+    kind: BoundedKind
     bound: Mapping[str, float]
 
-    def at(self, schema: Schema, steps: tuple[Step, ...]) -> SchemaDict | None:
+    def at(self, schema: Schema, steps: tuple[PathStep, ...]) -> SchemaDict | None:
         node = self._merged(schema)
         if node is None:
             return None
@@ -94,7 +94,7 @@ class _Narrowing:
             schema = merge(part, node)
         return None
 
-    def _arms(self, node: SchemaDict, steps: tuple[Step, ...]) -> SchemaDict | None:
+    def _arms(self, node: SchemaDict, steps: tuple[PathStep, ...]) -> SchemaDict | None:
         """The bound in every arm that can have it."""
         beside = {keyword: value for keyword, value in node.items() if keyword != "anyOf"}
         arms = [merge(arm, beside) for arm in node["anyOf"]]
@@ -104,7 +104,7 @@ class _Narrowing:
         return {"anyOf": [arm if new is None else new for arm, new in zip(arms, made, strict=True)]}
 
 
-def _bounded(node: SchemaDict, kind: Kind, bound: Mapping[str, float]) -> SchemaDict | None:
+def _bounded(node: SchemaDict, kind: BoundedKind, bound: Mapping[str, float]) -> SchemaDict | None:
     if not _allows(node, kind) or node.keys() & _BESIDE[kind]:
         return None
     added = {key: value for key, value in bound.items() if key != "multipleOf" or key not in node}

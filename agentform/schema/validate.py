@@ -14,7 +14,7 @@ from agentform.errors import InvalidInput, Violation
 from agentform.json_schema.keywords import Schema
 from agentform.json_schema.walk import map_subschemas
 from agentform.messages import JsonValue
-from agentform.schema.draft import Draft, own_validator_class, specification_of, validator_class
+from agentform.schema.draft import JsonSchemaDraft, own_validator_class, specification_of, validator_class
 from agentform.schema.form import Path, pointer
 from agentform.schema.json_text import dumps, plain, problems
 from agentform.schema.jsonschema_keywords import is_regular_expression, literal_patterns
@@ -46,7 +46,7 @@ class SchemaValidator:
     def __init__(
         self,
         schema: Schema,
-        draft: Draft = "2020-12",
+        draft: JsonSchemaDraft = "2020-12",
         *,
         lax_times: bool = False,
         assert_formats: bool = True,
@@ -57,7 +57,7 @@ class SchemaValidator:
         `lax_times` lets times leave out their offset; without `assert_formats` a format is only an annotation.
         """
         self._schema = schema
-        self._draft: Draft = draft
+        self._draft: JsonSchemaDraft = draft
         self._lax_times = lax_times
         self._assert_formats = assert_formats
         self._documents = documents or {}
@@ -254,7 +254,7 @@ def _keys(value: Any) -> set[str]:
     return set()
 
 
-def _registry(draft: Draft, documents: Mapping[str, Any]) -> Any:
+def _registry(draft: JsonSchemaDraft, documents: Mapping[str, Any]) -> Any:
     """The published meta-schemas and the documents given; a registry of our own, so that nothing is fetched."""
     from jsonschema_specifications import REGISTRY
     from referencing import Registry, Resource

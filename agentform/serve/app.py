@@ -17,7 +17,7 @@ from agentform.errors import EngineClosed
 from agentform.forms.label_prior import PriorStore
 from agentform.runtime.engine import Engine
 from agentform.serve.admission import Admission
-from agentform.serve.chat import Chat
+from agentform.serve.chat import ChatEndpoint
 from agentform.serve.clients import Clients
 from agentform.serve.decisions import DecisionEndpoint
 from agentform.serve.exchange import Handler, exchange_app
@@ -66,7 +66,7 @@ class Service:
 
     def _routes(self) -> list[Route]:
         clients = Clients(self.engine, self.settings.api_keys, self._responder, share_cache=self.settings.share_cache)
-        chat = Chat(clients, self.settings, model=self.model, metrics=self.metrics)
+        chat = ChatEndpoint(clients, self.settings, model=self.model, metrics=self.metrics)
         decisions = DecisionEndpoint(clients, self.priors, model=self.model, metrics=self.metrics)
         handlers = {"/v1/chat/completions": chat.handler, "/v1/decisions": decisions.handler}
         memory = BodyMemory(_BODIES_AT_ONCE * self.settings.max_body_bytes)

@@ -10,7 +10,7 @@ from typing import Any
 
 from agentform.agent.responder import Responder, Response
 from agentform.serve.chat_fields import ChatFields, ToolFields
-from agentform.serve.chat_reply import ChatChunks, Completion
+from agentform.serve.chat_reply import ChatChunks, ChatCompletion
 from agentform.serve.chat_request import ChatRequest, chat_request, toolbox_of, tools_key
 from agentform.serve.clients import Clients
 from agentform.serve.exchange import Exchange
@@ -20,20 +20,20 @@ from agentform.serve.settings import ServerSettings
 from agentform.serve.wire import bad_request, model_not_found
 from agentform.tools.toolset import Toolbox
 
-__all__ = ["Chat"]
+__all__ = ["ChatEndpoint"]
 
 _KEPT_TOOLBOXES = 64
 _LONGEST_CONVERSATION = 512
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _PreparedChat:
     """A request, and what serves it."""
 
     responder: Responder
     request: ChatRequest
     toolbox: Toolbox
-    completion: Completion
+    completion: ChatCompletion
 
     def options(self) -> dict[str, Any]:
         """What the responder is told beside the messages."""
@@ -48,7 +48,7 @@ class _Asked:
         }
 
 
-class Chat:
+class ChatEndpoint:
     """Answers chat requests with a `Responder`; all calls in its answers are valid."""
 
     def __init__(self, clients: Clients, settings: ServerSettings, *, model: str, metrics: ServerMetrics) -> None:
@@ -70,19 +70,19 @@ class Chat:
         request = chat_request(fields, header, self._settings)
         client = self._clients.of(exchange.request)
         toolbox = self._toolbox(tools_key(fields), client.name)
-        completion = Completion(model=self._model, fingerprint=f"fp_{client.engine.info.digest[:12]}")
-        asked = _Asked(client.responder, request, toolbox, completion)
+        completion = ChatCompletion(model=self._model, fingerprint=f"fp_{client.engine.info.digest[:12]}")
+        asked = _PreparedChat(client.responder, request, toolbox, completion)
         if not fields.stream:
             return lambda exchange: self._whole(exchange, asked)
         with_usage = fields.stream_options is not None and bool(fields.stream_options.include_usage)
         return lambda exchange: self._stream(exchange, asked, with_usage=with_usage)
 
-    async def _whole(self, exchange: Exchange, asked: _Asked) -> None:
+    async def _whole(self, exchange: Exchange, asked: _PreparedChat) -> None:
         response = await asked.responder.respond(asked.request.messages, **asked.options())
         self._count(response)
         await exchange.answer(asked.completion.body(response))
 
-    async def _stream(self, exchange: Exchange, asked: _Asked, *, with_usage: bool) -> None:
+    async def _stream(self, exchange: Exchange, asked: _PreparedChat, *, with_usage: bool) -> None:
         request, completion = asked.request, asked.completion
         chunks = ChatChunks(completion, with_tools=bool(asked.toolbox), with_form=request.output is not None)
         usage = {"usage": None} if with_usage else {}

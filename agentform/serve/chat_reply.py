@@ -13,7 +13,7 @@ from agentform.events import AnswerDelta, ChoiceMade, Event, ReasoningDelta
 from agentform.messages import ToolCall
 from agentform.schema.json_text import dumps
 
-__all__ = ["ChatChunks", "Completion", "usage_body"]
+__all__ = ["ChatChunks", "ChatCompletion", "usage_body"]
 
 _FINISH = {"answer": "stop", "length": "length", "calls": "tool_calls"}
 _MAY_BEGIN_A_CALL = ("{", "```")
@@ -34,7 +34,7 @@ def usage_body(response: Response) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Completion:
+class ChatCompletion:
     """What all bodies of one answer have in common."""
 
     model: str
@@ -82,7 +82,7 @@ class ChatChunks:
     with tools what may be a call written as prose. With a form, free text is shown only before a call.
     """
 
-    def __init__(self, completion: Completion, *, with_tools: bool, with_form: bool) -> None:
+    def __init__(self, completion: ChatCompletion, *, with_tools: bool, with_form: bool) -> None:
         self._completion = completion
         self._undecided = with_tools
         self._with_form = with_form

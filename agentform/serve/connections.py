@@ -23,7 +23,7 @@ class ConnectionLimits:
     """Seconds in which a client must take some of what it is sent."""
 
 
-class _Watched(H11Protocol):
+class _TimedProtocol(H11Protocol):
     """uvicorn's protocol with deadlines for whatever waits for the client."""
 
     limits: ClassVar[ConnectionLimits]
@@ -81,7 +81,7 @@ class _Watched(H11Protocol):
             self.transport.close()
 
     def _make_room(self) -> None:
-        others = [each for each in cast("set[Any]", self.connections) if isinstance(each, _Watched)]
+        others = [each for each in cast("set[Any]", self.connections) if isinstance(each, _TimedProtocol)]
         silent = [each for each in others if each is not self and not each._is_served]
         if silent:
             oldest = min(silent, key=lambda each: each._since)
@@ -92,7 +92,7 @@ class _Watched(H11Protocol):
 def watched(limits: ConnectionLimits) -> type[asyncio.Protocol]:
     """A class of protocols for uvicorn that keep to `limits`."""
 
-    class Watched(_Watched):
+    class Watched(_TimedProtocol):
         pass
 
     Watched.limits = limits

@@ -28,7 +28,7 @@ _MOST_QUESTIONS = 400
 _MOST_CHOICES = 255
 
 
-class TextPart(Fields):
+class InputTextPart(Fields):
     """Text."""
 
     type: Literal["input_text", "output_text"]
@@ -44,7 +44,7 @@ class JsonPart(Fields):
     prompt_cache_breakpoint: Ignored = None
 
 
-Part: TypeAlias = Annotated[TextPart | JsonPart, Field(discriminator="type")]
+Part: TypeAlias = Annotated[InputTextPart | JsonPart, Field(discriminator="type")]
 Parts: TypeAlias = str | Annotated[list[Part], at_most(_MOST_PARTS)]
 
 

@@ -33,7 +33,7 @@ __all__ = ["DecisionEndpoint"]
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _KeyedQuestion:
     """A question under the key by which the model sees it."""
 
     key: str
@@ -66,7 +66,7 @@ class DecisionEndpoint:
 
         return work
 
-    def _body(self, asked: Sequence[_Asked], decisions: Decisions) -> dict[str, Any]:
+    def _body(self, asked: Sequence[_KeyedQuestion], decisions: Decisions) -> dict[str, Any]:
         answers = [_answer(item.fields, decisions[item.key]) for item in asked]
         return {"model": self._model, "answers": answers, "usage": _usage(decisions.prompt_usage)}
 
@@ -81,14 +81,14 @@ def _usage(usage: Usage) -> dict[str, Any]:
     }
 
 
-def _named(questions: Sequence[QuestionFields]) -> list[_Asked]:
+def _named(questions: Sequence[QuestionFields]) -> list[_KeyedQuestion]:
     """A key for each question: its name where it has one, and no key twice."""
-    made: dict[str, _Asked] = {}
+    made: dict[str, _KeyedQuestion] = {}
     for at, fields in enumerate(questions):
         key = fields.name or f"answer_{at + 1}"
         while key in made:
             key += "_"
-        made[key] = _Asked(key, fields)
+        made[key] = _KeyedQuestion(key, fields)
     return list(made.values())
 
 

@@ -15,12 +15,12 @@ from agentform.schema.form import Path, pointer
 from agentform.schema.json_text import plain
 from agentform.tools.openapi_schema import Rewriter
 
-__all__ = ["Operation", "OperationRequest", "operations"]
+__all__ = ["OpenAPIOperation", "OperationRequest", "operations"]
 
-Place: TypeAlias = Literal["path", "query", "header", "body", "whole body"]
+ArgumentLocation: TypeAlias = Literal["path", "query", "header", "body", "whole body"]
 
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
-_PLACES: tuple[Place, ...] = ("path", "query", "header")
+_PLACES: tuple[ArgumentLocation, ...] = ("path", "query", "header")
 _IGNORED_HEADERS = frozenset({"accept", "content-type", "authorization"})
 _MERGES = frozenset({"type", "properties", "required", "additionalProperties"})
 _MAX_NAME_CHARS = 64
@@ -42,7 +42,7 @@ class OperationRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Operation:
+class OpenAPIOperation:
     """One operation of a document."""
 
     name: str
@@ -51,12 +51,18 @@ class Operation:
     """Its arguments: parameters and JSON body as one object."""
     method: str
     path: str
-    places: Mapping[str, Place] = field(default_factory=dict[str, Place])
+    places: Mapping[str, ArgumentLocation] = field(default_factory=dict[str, ArgumentLocation])
     """Where each argument belongs."""
 
     def request(self, arguments: Mapping[str, JsonValue]) -> OperationRequest:
         """Put the arguments where they belong."""
-        parts: dict[Place, dict[str, JsonValue]] = {"path": {}, "query": {}, "header": {}, "body": {}, "whole body": {}}
+        parts: dict[ArgumentLocation, dict[str, JsonValue]] = {
+            "path": {},
+            "query": {},
+            "header": {},
+            "body": {},
+            "whole body": {},
+        }
         for name, value in arguments.items():
             parts[self.places.get(name, "body")][name] = value
         body: JsonValue | None = parts["body"] or None
@@ -74,7 +80,7 @@ class Operation:
         )
 
 
-def operations(document: Mapping[str, Any], *, lenient: bool = False) -> tuple[Operation, ...]:
+def operations(document: Mapping[str, Any], *, lenient: bool = False) -> tuple[OpenAPIOperation, ...]:
     """The operations of an OpenAPI 3.0 or 3.1 document, in its order.
 
     An operation is named by its `operationId`, or by method and path. In that, each run of characters other than
@@ -99,19 +105,19 @@ class _Reader:
         self._document = document
         self._rewriter = Rewriter(document, version)
 
-    def operations(self, lenient: bool) -> Iterator[Operation | None]:
+    def operations(self, lenient: bool) -> Iterator[OpenAPIOperation | None]:
         for path, item in self._document.get("paths", {}).items():
             shared = self._rewriter.resolved(item)
             for method in _METHODS:
                 if method in shared:
                     yield self._operation(path, method, shared, lenient)
 
-    def _operation(self, path: str, method: str, shared: Any, lenient: bool) -> Operation | None:
+    def _operation(self, path: str, method: str, shared: Any, lenient: bool) -> OpenAPIOperation | None:
         said: Any = shared[method]
         where = ("paths", path, method)
         properties: SchemaDict = {}
         required: list[str] = []
-        places: dict[str, Place] = {}
+        places: dict[str, ArgumentLocation] = {}
         for parameter in self._parameters(shared, said):
             name = parameter["name"]
             properties[name] = self._parameter_schema(parameter)
@@ -127,7 +133,7 @@ class _Reader:
                 raise UnsupportedSchema("the body cannot be JSON", pointer=pointer((*where, "requestBody")))
             self._add_body(content.get("schema", {}), bool(body.get("required")), properties, required, places)
         schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-        return Operation(
+        return OpenAPIOperation(
             name=_name(said.get("operationId") or f"{method} {path}", where),
             description=_description(said),
             schema=self._rewriter.closed(schema),
@@ -154,7 +160,7 @@ class _Reader:
         return schema
 
     def _add_body(
-        self, said: Any, needed: bool, properties: SchemaDict, required: list[str], places: dict[str, Place]
+        self, said: Any, needed: bool, properties: SchemaDict, required: list[str], places: dict[str, ArgumentLocation]
     ) -> None:
         schema: Any = self._rewriter.schema(self._rewriter.resolved(said))
         if _is_plain_object(schema) and not schema["properties"].keys() & properties.keys():

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from agentform.errors import DuplicateTool, UnknownTool
 from agentform.messages import JsonValue
-from agentform.tools.openapi import Operation, OperationRequest, operations
+from agentform.tools.openapi import OpenAPIOperation, OperationRequest, operations
 from agentform.tools.tool import Tool, tool
 
 __all__ = ["Toolbox"]
@@ -100,7 +100,9 @@ class Toolbox(Mapping[str, Tool[..., Any]]):
         return [item.definition() for item in self._tools.values()]
 
 
-def _send(call: Callable[[OperationRequest], Any], operation: Operation, arguments: Mapping[str, JsonValue]) -> Any:
+def _send(
+    call: Callable[[OperationRequest], Any], operation: OpenAPIOperation, arguments: Mapping[str, JsonValue]
+) -> Any:
     return call(operation.request(arguments))
 
 

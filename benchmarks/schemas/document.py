@@ -44,7 +44,7 @@ def _tables() -> Iterator[str]:
     yield "| format | llguidance | xgrammar |"
     yield "|---|---|---|"
     for name in sorted(FORMATS["llguidance"] | FORMATS["xgrammar"]):
-        levels = ("yes" if name in FORMATS[dialect] else "validation" for dialect in ("llguidance", "xgrammar"))
+        levels = ("yes" if name in FORMATS[engine] else "validation" for engine in ("llguidance", "xgrammar"))
         yield f"| `{name}` | {' | '.join(levels)} |"
     if RATCHET.exists():
         yield from _suite(json.loads(RATCHET.read_text(encoding="utf-8")))

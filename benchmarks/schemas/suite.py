@@ -16,7 +16,7 @@ from agentform.errors import AgentformError, GrammarError
 from agentform.grammar.compile import Compiler
 from agentform.grammar.spec import GrammarSpec
 from agentform.grammar.vocabulary import Vocabulary
-from agentform.schema.draft import Draft
+from agentform.schema.draft import JsonSchemaDraft
 from agentform.schema.json_text import dumps
 from agentform.schema.refs import Document
 from agentform.schema.target import load
@@ -27,7 +27,7 @@ from benchmarks.schemas.workers import vocabulary_of
 
 __all__ = ["DRAFTS", "RATCHET", "run_suite", "show"]
 
-DRAFTS: dict[Draft, str] = {"2020-12": "draft2020-12", "7": "draft7"}
+DRAFTS: dict[JsonSchemaDraft, str] = {"2020-12": "draft2020-12", "7": "draft7"}
 RATCHET = Path(__file__).parent / "ratchet.json"
 _REMOTES = "http://localhost:1234/"
 
@@ -73,7 +73,7 @@ def _remotes(folder: Path) -> dict[str, Any]:
     }
 
 
-def _validate(groups: list[Group], draft: Draft, remotes: Any, *, assert_formats: bool) -> dict[str, Any]:
+def _validate(groups: list[Group], draft: JsonSchemaDraft, remotes: Any, *, assert_formats: bool) -> dict[str, Any]:
     passed, failed = 0, []
     for group in groups:
         validator = SchemaValidator(group.schema, draft, assert_formats=assert_formats, documents=remotes)
@@ -85,7 +85,7 @@ def _validate(groups: list[Group], draft: Draft, remotes: Any, *, assert_formats
     return {"passed": passed, "num_tests": passed + len(failed), "failed": failed}
 
 
-def _follow(groups: list[Group], draft: Draft, vocabulary: Vocabulary) -> dict[str, Any]:
+def _follow(groups: list[Group], draft: JsonSchemaDraft, vocabulary: Vocabulary) -> dict[str, Any]:
     """Each test's instance through the grammar of its schema, as agentform writes it."""
     compiler = Compiler(vocabulary, keep=1)
     counts: dict[str, Counter[str]] = {}
@@ -119,7 +119,7 @@ def _outcome(matcher: Any, vocabulary: Vocabulary, test: Mapping[str, Any]) -> s
     return "false_accept" if accepted else "false_refusal"
 
 
-def _mark(draft: Draft, group: Group, test: Mapping[str, Any]) -> str:
+def _mark(draft: JsonSchemaDraft, group: Group, test: Mapping[str, Any]) -> str:
     said = json.dumps([draft, group.file, group.name, test["description"]])
     return hashlib.sha256(said.encode()).hexdigest()[:12]
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from agentform.runtime.cache.prefix_cache import PrefixCache
-from agentform.runtime.snapshots.plan import BARE_POSITION_BYTES, LayerGeometry, Tier, TierPlan, plan_bytes
+from agentform.runtime.snapshots.plan import BARE_POSITION_BYTES, LayerGeometry, Precision, PrecisionPlan, plan_bytes
 
 __all__ = ["CLIFF", "CONVERSATIONS", "SLOTS", "TOKENS", "Sizes", "cliff", "measure", "second_pass", "sizes"]
 
@@ -52,8 +52,8 @@ class Sizes:
 
 def sizes() -> list[Sizes]:
     """Exact, 62% of the heads dropped, int8, both, int4."""
-    plans = {"exact": (Tier.EXACT, _HEADS), "drop": (Tier.EXACT, _KEPT), "int8": (Tier.INT8, _HEADS)}
-    plans |= {"both": (Tier.INT8, _KEPT), "int4": (Tier.INT4, _HEADS)}
+    plans = {"exact": (Precision.EXACT, _HEADS), "drop": (Precision.EXACT, _KEPT), "int8": (Precision.INT8, _HEADS)}
+    plans |= {"both": (Precision.INT8, _KEPT), "int4": (Precision.INT4, _HEADS)}
     geometry = dict.fromkeys(range(_LAYERS), _GEOMETRY)
     conv = _LAYERS * _GEOMETRY.conv_bytes
     found = {name: plan_bytes(_plan(*plan), geometry) for name, plan in plans.items()}
@@ -123,9 +123,9 @@ def _budget(token_bytes: int) -> int:
     return SLOTS * (math.ceil(exact / position) * position + TOKENS * token_bytes)
 
 
-def _plan(tier: Tier, kept: int) -> TierPlan:
-    tiers = (tier,) * kept + (Tier.DROP,) * (_HEADS - kept)
-    return TierPlan(tiers=dict.fromkeys(range(_LAYERS), tiers))
+def _plan(precision: Precision, kept: int) -> PrecisionPlan:
+    precisions = (precision,) * kept + (Precision.DROP,) * (_HEADS - kept)
+    return PrecisionPlan(precisions=dict.fromkeys(range(_LAYERS), precisions))
 
 
 def _turn(cache: PrefixCache, conversation: int) -> int:

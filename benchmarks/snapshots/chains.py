@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agentform.runtime.snapshots.plan import Tier
+from agentform.runtime.snapshots.plan import Precision
 from agentform.runtime.snapshots.policy import NAMED_POLICIES, SnapshotPolicy
 from agentform.runtime.torch.snapshots.codec import SnapshotCodec
-from agentform.runtime.torch.snapshots.tiered_codec import DecayCodec
+from agentform.runtime.torch.snapshots.decay_codec import DecayCodec
 from benchmarks.recall.tasks import draw, noise
 from benchmarks.snapshots.lab import Lab
 from benchmarks.snapshots.quality import logit_error
@@ -58,11 +58,11 @@ def _codecs(lab: Lab) -> dict[str, SnapshotCodec]:
     states = lab.exact_bytes - lab.conv_bytes
     eighth = SnapshotPolicy(budget_bytes=lab.conv_bytes + states // 8).plan(lab.horizons, lab.geometry)
     plans = {
-        "int8": ranked(lab, 1.0, Tier.INT8),
-        "int4": ranked(lab, 1.0, Tier.INT4),
+        "int8": ranked(lab, 1.0, Precision.INT8),
+        "int4": ranked(lab, 1.0, Precision.INT4),
         "balanced": NAMED_POLICIES["balanced"].plan(lab.horizons, lab.geometry),
-        "drop": ranked(lab, _SHARE, Tier.EXACT),
-        "both": ranked(lab, _SHARE, Tier.INT8),
+        "drop": ranked(lab, _SHARE, Precision.EXACT),
+        "both": ranked(lab, _SHARE, Precision.INT8),
         "ours, an eighth": eighth,
     }
     return {name: DecayCodec(plan, lab.horizons) for name, plan in plans.items()}

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from agentform.runtime.snapshots.plan import Tier
+from agentform.runtime.snapshots.plan import Precision
 from agentform.runtime.torch.snapshots.codec import ExactCodec, SnapshotCodec
-from agentform.runtime.torch.snapshots.tiered_codec import DecayCodec
+from agentform.runtime.torch.snapshots.decay_codec import DecayCodec
 from benchmarks.forms.statistics import difference
 from benchmarks.snapshots.lab import Lab
 from benchmarks.snapshots.quality import TAIL, Cell, contexts, logit_error
@@ -40,9 +40,11 @@ class Start:
 
 def starts(lab: Lab) -> list[Start]:
     """The live state, and what is left of it."""
-    drop = DecayCodec(ranked(lab, SHARE, Tier.EXACT), lab.horizons)
-    int8, int4 = (DecayCodec(ranked(lab, 1.0, tier), lab.horizons) for tier in (Tier.INT8, Tier.INT4))
-    both = DecayCodec(ranked(lab, SHARE, Tier.INT8), lab.horizons)
+    drop = DecayCodec(ranked(lab, SHARE, Precision.EXACT), lab.horizons)
+    int8, int4 = (
+        DecayCodec(ranked(lab, 1.0, precision), lab.horizons) for precision in (Precision.INT8, Precision.INT4)
+    )
+    both = DecayCodec(ranked(lab, SHARE, Precision.INT8), lab.horizons)
     return [
         Start(name="live", codec=None),
         Start(name="exact", codec=ExactCodec()),

@@ -1,6 +1,6 @@
 """One small model with its parts in hand: a context is read once, then restored by many codecs.
 
-The parts are the engine's own (`StatePool`, `KVPool`, `Step`, codecs); only the scheduler is left out. Reading a
+The parts are the engine's own (`StatePool`, `KVPool`, `ForwardStep`, codecs); only the scheduler is left out. Reading a
 context of 16k tokens takes seconds, restoring and asking some milliseconds.
 
 ::
@@ -20,11 +20,11 @@ from torch import Tensor
 from agentform.runtime.scheduling.segment import Segment
 from agentform.runtime.torch.forward.kv_pool import KVPool, bytes_per_position
 from agentform.runtime.torch.forward.state_pool import REFRESH_REACH, StatePool
-from agentform.runtime.torch.forward.step import Step
+from agentform.runtime.torch.forward.step import ForwardStep
 from agentform.runtime.torch.forward.transformers_adapter import forward, load_model, probe_layers
 from agentform.runtime.torch.snapshots.codec import ExactCodec, LayerState, SnapshotCodec, StateShape
+from agentform.runtime.torch.snapshots.decay_codec import geometry_of
 from agentform.runtime.torch.snapshots.model_horizons import horizons_of_model
-from agentform.runtime.torch.snapshots.tiered_codec import geometry_of
 from benchmarks.recall.tasks import ASK
 
 __all__ = ["Lab", "Session"]
@@ -145,7 +145,7 @@ class Lab:
     def compute(self, segment: Segment, states: StatePool) -> Tensor:
         """Logits `[rows, vocabulary]` of a segment over the given states."""
         with torch.inference_mode():
-            step = Step([segment], self.kv, states, dtype=torch.float32, device=_CPU)
+            step = ForwardStep([segment], self.kv, states, dtype=torch.float32, device=_CPU)
             return forward(self.model, step, step.input_ids, step.position_ids)
 
     @property

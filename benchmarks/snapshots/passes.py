@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from agentform.runtime.engine import Branch, ScoreRequest
-from agentform.runtime.snapshots.plan import Tier, TierPlan
+from agentform.runtime.snapshots.plan import Precision, PrecisionPlan
 from agentform.runtime.torch.engine import TorchEngine
 from benchmarks.recall.tasks import ASK, VALUES, Batch, draw
 from benchmarks.snapshots.lab import Lab
@@ -40,11 +40,11 @@ def measure(
     batch = draw(
         np.random.default_rng([seed, 2]), batch=conversations, tokens=tokens + _NEW, pairs=4, questions=1, tail=_NEW
     )
-    plans: dict[str, str | TierPlan] = {
+    plans: dict[str, str | PrecisionPlan] = {
         "exact": "exact",
-        "drop": ranked(lab, _SHARE, Tier.EXACT),
-        "int8": ranked(lab, 1.0, Tier.INT8),
-        "both": ranked(lab, _SHARE, Tier.INT8),
+        "drop": ranked(lab, _SHARE, Precision.EXACT),
+        "int8": ranked(lab, 1.0, Precision.INT8),
+        "both": ranked(lab, _SHARE, Precision.INT8),
     }
     return {
         "conversations": conversations,
@@ -65,7 +65,7 @@ async def _hit_and_miss(folder: Path, batch: Batch) -> dict[str, float]:
     lab = Lab(folder, most_tokens=64)
     times: dict[str, list[float]] = {"miss_s": [], "hit_s": []}
     async with TorchEngine(
-        folder, snapshots=ranked(lab, _SHARE, Tier.INT8), dtype=torch.float32, num_slots=1
+        folder, snapshots=ranked(lab, _SHARE, Precision.INT8), dtype=torch.float32, num_slots=1
     ) as engine:
         for row in range(0, len(batch.context), 2):
             found, missed, _ = await _turn(engine, batch, row, again=False)
@@ -79,7 +79,7 @@ async def _hit_and_miss(folder: Path, batch: Batch) -> dict[str, float]:
     return {**medians, "ratio": statistics.median(m / h for m, h in zip(*times.values(), strict=True))}
 
 
-async def _two_passes(folder: Path, plan: str | TierPlan, budget: int, batch: Batch) -> dict[str, Any]:
+async def _two_passes(folder: Path, plan: str | PrecisionPlan, budget: int, batch: Batch) -> dict[str, Any]:
     engine = TorchEngine(
         folder, snapshots=plan, kv_budget_bytes=budget, dtype=torch.float32, num_slots=1, num_threads=1
     )

@@ -112,7 +112,7 @@ def _about(lab: Lab, way: Way, cell: Cell) -> dict[str, Any]:
         "state_ratio": states / max(1, way.num_bytes - lab.conv_bytes),
         "kept": way.kept,
         "seed": way.seed,
-        "tiers": {tier.name: num for tier, num in sorted(way.codec.plan.count().items())},
+        "tiers": {precision.name: num for precision, num in sorted(way.codec.plan.count().items())},
         "replay_tokens": way.codec.plan.replay_tokens,
     }
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from agentform.runtime.snapshots.plan import Tier
+from agentform.runtime.snapshots.plan import Precision
 from agentform.runtime.torch.forward.state_pool import REFRESH_REACH
-from agentform.runtime.torch.snapshots.tiered_codec import DecayCodec
+from agentform.runtime.torch.snapshots.decay_codec import DecayCodec
 from benchmarks.forms.statistics import difference
 from benchmarks.snapshots.lab import Lab
 from benchmarks.snapshots.quality import TAIL, Cell, contexts, logit_error
@@ -30,7 +30,7 @@ _Key = tuple[float, int, float]
 
 def measure(lab: Lab, cell: Cell, *, seed: int) -> list[dict[str, Any]]:
     """One row per share of kept heads (int8), window and reach."""
-    codecs = {share: DecayCodec(ranked(lab, share, Tier.INT8), lab.horizons) for share in KEPT}
+    codecs = {share: DecayCodec(ranked(lab, share, Precision.INT8), lab.horizons) for share in KEPT}
     right: dict[_Key, list[list[bool]]] = defaultdict(list)
     errors: dict[_Key, list[tuple[float, float]]] = defaultdict(list)
     for batch in contexts(cell, seed=seed):

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from agentform.runtime.snapshots.plan import Tier, TierPlan, plan_bytes
+from agentform.runtime.snapshots.plan import Precision, PrecisionPlan, plan_bytes
 from agentform.runtime.snapshots.policy import SnapshotPolicy
-from agentform.runtime.torch.snapshots.tiered_codec import DecayCodec
+from agentform.runtime.torch.snapshots.decay_codec import DecayCodec
 from benchmarks.snapshots.lab import Lab
 
 __all__ = ["KEPT", "REFRESH_TOKENS", "Way", "ranked", "ways"]
@@ -19,7 +19,7 @@ KEPT = (0.75, 0.5, 0.38, 0.25, 0.125)
 """Shares of the heads that are kept where some are dropped; 0.38 is the published 2.6x."""
 _SEEDS = (0, 1)
 _RANDOM, _DROP, _REFRESH = "random", "drop", "drop + refresh"
-_QUANTISED = {Tier.INT8: "int8", Tier.INT4: "int4"}
+_QUANTISED = {Precision.INT8: "int8", Precision.INT4: "int4"}
 _OURS, _OURS_REFRESH = "ours", "ours + refresh"
 
 
@@ -32,7 +32,7 @@ class Way:
     num_bytes: int
     """Of one snapshot."""
     kept: float
-    """Share of the heads that are kept, in whatever tier."""
+    """Share of the heads that are kept, in whatever precision."""
     refresh_tokens: int = 0
     seed: int = 0
 
@@ -51,17 +51,17 @@ def ways(lab: Lab) -> list[Way]:
     return [*others, *ours, *refreshed]
 
 
-def ranked(lab: Lab, share: float, tier: Tier, *, order: np.random.Generator | None = None) -> TierPlan:
-    """The share of the heads with the longest horizons in `tier`, the others dropped; in random `order` if given."""
+def ranked(lab: Lab, share: float, precision: Precision, *, order: np.random.Generator | None = None) -> PrecisionPlan:
+    """The share of the heads with the longest horizons in `precision`, the others dropped; in `order` if given."""
     units = [
         (tokens, layer, unit) for layer, each in lab.horizons.layers.items() for unit, tokens in enumerate(each.tokens)
     ]
     units.sort(reverse=True)
     chosen = units if order is None else [units[index] for index in order.permutation(len(units))]
     kept = {(layer, unit) for _, layer, unit in chosen[: round(share * len(units))]}
-    return TierPlan(
-        tiers={
-            layer: tuple(tier if (layer, unit) in kept else Tier.DROP for unit in range(len(each.tokens)))
+    return PrecisionPlan(
+        precisions={
+            layer: tuple(precision if (layer, unit) in kept else Precision.DROP for unit in range(len(each.tokens)))
             for layer, each in lab.horizons.layers.items()
         }
     )
@@ -69,16 +69,16 @@ def ranked(lab: Lab, share: float, tier: Tier, *, order: np.random.Generator | N
 
 def _others(lab: Lab) -> Iterator[Way]:
     for share in KEPT:
-        dropped = ranked(lab, share, Tier.EXACT)
+        dropped = ranked(lab, share, Precision.EXACT)
         yield _way(lab, _DROP, dropped)
         yield _way(lab, _REFRESH, dropped, refresh=REFRESH_TOKENS)
-        for tier, name in _QUANTISED.items():
-            yield _way(lab, f"{name} + drop", ranked(lab, share, tier))
+        for precision, name in _QUANTISED.items():
+            yield _way(lab, f"{name} + drop", ranked(lab, share, precision))
         for seed in _SEEDS:
-            plan = ranked(lab, share, Tier.EXACT, order=np.random.default_rng(seed))
+            plan = ranked(lab, share, Precision.EXACT, order=np.random.default_rng(seed))
             yield _way(lab, _RANDOM, plan, seed=seed)
-    for tier, name in _QUANTISED.items():
-        yield _way(lab, name, ranked(lab, 1.0, tier))
+    for precision, name in _QUANTISED.items():
+        yield _way(lab, name, ranked(lab, 1.0, precision))
 
 
 def _ours(lab: Lab, budget: int) -> Way:
@@ -88,13 +88,13 @@ def _ours(lab: Lab, budget: int) -> Way:
     return replace(way, num_bytes=budget)
 
 
-def _way(lab: Lab, name: str, plan: TierPlan, *, refresh: int = 0, seed: int = 0) -> Way:
+def _way(lab: Lab, name: str, plan: PrecisionPlan, *, refresh: int = 0, seed: int = 0) -> Way:
     count = plan.count()
     return Way(
         name=name,
         codec=DecayCodec(plan, lab.horizons),
         num_bytes=plan_bytes(plan, lab.geometry),
-        kept=1 - count[Tier.DROP] / count.total(),
+        kept=1 - count[Precision.DROP] / count.total(),
         refresh_tokens=refresh,
         seed=seed,
     )

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from agentform.runtime.cache.eviction import Cut, GiveUp, evict
 from agentform.runtime.cache.handle import Lease
-from agentform.runtime.cache.radix_tree import Node, RadixTree
+from agentform.runtime.cache.radix_tree import RadixNode, RadixTree
 from agentform.runtime.cache.ranges import count
 from agentform.runtime.scheduling.snapshot_placement import SnapshotPoints
 from benchmarks.traces.sessions import Ask
@@ -53,17 +53,17 @@ def _in_bulk(tree: RadixTree, num: int, /, *, recurrent: bool) -> list[Cut]:
     return least_recently_used(tree, max(num, tree.num_snapshot_positions // 64), recurrent=recurrent)
 
 
-def _can_go(node: Node) -> bool:
+def _can_go(node: RadixNode) -> bool:
     if node.snapshot is not None:
         return not node.snapshot.locks
     return not node.children and not node.locks
 
 
-def _last_used(node: Node) -> float:
+def _last_used(node: RadixNode) -> float:
     return node.snapshot.last_used if node.snapshot is not None else node.last_used
 
 
-def _take(tree: RadixTree, node: Node, num: int, recurrent: bool) -> list[Cut]:
+def _take(tree: RadixTree, node: RadixNode, num: int, recurrent: bool) -> list[Cut]:
     path, cuts = node.path(), []
     if node.snapshot is not None:
         cuts.append(Cut(node=node, path=path, runs=tree.detach(node), num_tokens=0))

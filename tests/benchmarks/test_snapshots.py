@@ -5,9 +5,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from agentform.runtime.snapshots.plan import Tier, plan_bytes
+from agentform.runtime.snapshots.plan import Precision, plan_bytes
 from agentform.runtime.torch.snapshots.codec import ExactCodec
-from agentform.runtime.torch.snapshots.tiered_codec import DecayCodec
+from agentform.runtime.torch.snapshots.decay_codec import DecayCodec
 from benchmarks.harness import Context
 from benchmarks.recall.forward import forward
 from benchmarks.recall.models import MODELS, folder_of
@@ -54,20 +54,20 @@ def test_what_is_extended_belongs_to_the_conversation(lab):
 def test_a_refresh_repairs_most_of_what_was_dropped(lab):
     keys = batch().asked[0].tolist()
     live = lab.session().ask(keys)
-    codec = DecayCodec(ranked(lab, 0.5, Tier.EXACT), lab.horizons)
+    codec = DecayCodec(ranked(lab, 0.5, Precision.EXACT), lab.horizons)
     dropped = logit_error(lab.session(codec).ask(keys), live).mean()
     refreshed = logit_error(lab.session(codec, refresh_tokens=150).ask(keys), live).mean()
     assert 0 < refreshed < dropped
 
 
 def test_heads_are_kept_by_horizon_or_by_chance_and_as_many(lab):
-    plan = ranked(lab, 0.5, Tier.INT8)
+    plan = ranked(lab, 0.5, Precision.INT8)
     kept, dropped = [], []
     for layer, each in lab.horizons.layers.items():
-        for tier, tokens in zip(plan.tiers[layer], each.tokens, strict=True):
-            (kept if tier is Tier.INT8 else dropped).append(tokens)
+        for precision, tokens in zip(plan.precisions[layer], each.tokens, strict=True):
+            (kept if precision is Precision.INT8 else dropped).append(tokens)
     assert min(kept) >= max(dropped)
-    by_chance = ranked(lab, 0.5, Tier.INT8, order=np.random.default_rng(0))
+    by_chance = ranked(lab, 0.5, Precision.INT8, order=np.random.default_rng(0))
     assert by_chance.count() == plan.count()
     assert by_chance != plan
 

@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 
 from agentform.cli.app import app
 from agentform.cli.cache_advise import (
-    Load,
+    Workload,
     advise,
     advise_from_files,
-    load_of_statistics,
-    load_of_statistics_file,
-    load_of_trace,
+    workload_of_statistics,
+    workload_of_statistics_file,
+    workload_of_trace,
 )
 from agentform.errors import InvalidInput
 from agentform.runtime.cache.statistics import CacheStatistics
@@ -35,7 +35,7 @@ def console():
 
 
 def load(budget_bytes, **options):
-    return Load(working_set=ROUND, mean_tokens=100, budget_bytes=budget_bytes, snapshot_bytes=1000, **options)
+    return Workload(working_set=ROUND, mean_tokens=100, budget_bytes=budget_bytes, snapshot_bytes=1000, **options)
 
 
 def said(console):
@@ -62,14 +62,14 @@ def test_where_tokens_take_the_room_no_policy_helps(console):
 
 
 def test_without_a_budget_only_the_curve_is_shown(console):
-    advise(console, Load(working_set=ROUND, mean_tokens=100), {})
+    advise(console, Workload(working_set=ROUND, mean_tokens=100), {})
     text = said(console)
     assert "90.0%" in text
     assert "this is all that can be said" in text
 
 
 def test_where_nobody_comes_back_there_is_nothing_to_serve(console):
-    advise(console, Load(working_set=WorkingSet(first_uses=7), mean_tokens=10), {})
+    advise(console, Workload(working_set=WorkingSet(first_uses=7), mean_tokens=10), {})
     assert "none came back" in said(console)
 
 
@@ -79,8 +79,8 @@ def test_a_trace_is_read_and_compared_for_a_model(tmp_path, console):
     trace = tmp_path / "trace.jsonl"
     lines = [json.dumps({"conversation": number % 5, "tokens": 100 + number, "time": number}) for number in range(50)]
     trace.write_text("\n".join(lines) + "\n\n", encoding="utf-8")
-    assert load_of_trace(trace).working_set == WorkingSet(distances={4: 45}, first_uses=5)
-    assert load_of_trace(trace).mean_tokens == 124.5
+    assert workload_of_trace(trace).working_set == WorkingSet(distances={4: 45}, first_uses=5)
+    assert workload_of_trace(trace).mean_tokens == 124.5
     advise_from_files(
         console, trace=trace, statistics=None, model=str(model), budget_bytes=4 * (124 * BARE_POSITION_BYTES + 9000)
     )
@@ -101,14 +101,14 @@ def test_a_broken_trace_is_told_with_its_line(tmp_path, line, reason):
     trace = tmp_path / "trace.jsonl"
     trace.write_text('{"conversation": 1, "tokens": 3}\n' + line, encoding="utf-8")
     with pytest.raises(InvalidInput, match=reason):
-        load_of_trace(trace)
+        workload_of_trace(trace)
 
 
 def test_missing_and_doubled_sources_are_refused(tmp_path, console):
     with pytest.raises(InvalidInput, match="cannot be read"):
-        load_of_trace(tmp_path / "none")
+        workload_of_trace(tmp_path / "none")
     with pytest.raises(InvalidInput, match="no statistics of an engine"):
-        load_of_statistics_file(tmp_path / "none")
+        workload_of_statistics_file(tmp_path / "none")
     for both in (None, tmp_path):
         with pytest.raises(InvalidInput, match="either --trace or --statistics"):
             advise_from_files(console, trace=both, statistics=both, model=None, budget_bytes=None)
@@ -139,8 +139,8 @@ def test_an_engines_statistics_say_the_same_live_and_saved(tmp_path):
     assert statistics.working_set == WorkingSet(distances={1: 4}, first_uses=2)
     path = tmp_path / "statistics.json"
     path.write_text(json.dumps(dataclasses.asdict(statistics)), encoding="utf-8")
-    live = load_of_statistics(statistics)
-    assert load_of_statistics_file(path) == live
+    live = workload_of_statistics(statistics)
+    assert workload_of_statistics_file(path) == live
     assert live.snapshot_bytes is not None
     assert live.snapshot_bytes >= statistics.snapshot_bytes > 0
-    assert load_of_statistics(CacheStatistics()).mean_tokens == 0
+    assert workload_of_statistics(CacheStatistics()).mean_tokens == 0

@@ -10,9 +10,9 @@ from agentform.errors import HorizonsUnknown
 from agentform.runtime.snapshots.horizons import Horizons, LayerHorizons
 from agentform.runtime.torch.forward.kv_pool import bytes_per_position
 from agentform.runtime.torch.forward.transformers_adapter import load_model, probe_layers
+from agentform.runtime.torch.snapshots.decay_codec import geometry_of
 from agentform.runtime.torch.snapshots.model_horizons import horizons_of_folder
 from agentform.runtime.torch.snapshots.state_geometry import geometry_of_folder, kv_token_bytes
-from agentform.runtime.torch.snapshots.tiered_codec import geometry_of
 from tests.support.tiny_hybrids import FAMILIES, write_tiny_hybrid
 
 PNG = b"\x89PNG\r\n\x1a\n"

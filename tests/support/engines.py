@@ -11,7 +11,7 @@ import anyio
 from agentform.messages import Usage
 from agentform.runtime.engine import Chunk, Engine, GenerateRequest
 from agentform.runtime.scripted.engine import ScriptedEngine
-from agentform.runtime.scripted.script import Step
+from agentform.runtime.scripted.script import ScriptedStep
 from agentform.runtime.torch.engine import TorchEngine
 from agentform.runtime.torch.forward.runner import ModelRunner
 from tests.support.waiting import PATIENCE_S
@@ -57,7 +57,7 @@ async def settled(engine: TorchEngine) -> None:
 class HeldEngine(ScriptedEngine):
     """Says nothing before the test sets `go_on`."""
 
-    def __init__(self, script: Iterable[Step]) -> None:
+    def __init__(self, script: Iterable[ScriptedStep]) -> None:
         super().__init__(script)
         self.go_on = Event()
 

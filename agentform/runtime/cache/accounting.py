@@ -10,7 +10,7 @@ from agentform._util.lru import BoundedDict
 from agentform.runtime.cache.eviction import Cut
 from agentform.runtime.cache.handle import Lease
 from agentform.runtime.cache.miss_reasons import Evicted, Miss, explain
-from agentform.runtime.cache.radix_tree import Match, Node, upwards
+from agentform.runtime.cache.radix_tree import Match, RadixNode, upwards
 from agentform.runtime.cache.return_times import ReturnTimes
 from agentform.runtime.cache.statistics import ConversationStatistics
 from agentform.runtime.cache.working_set import ReuseDistances
@@ -23,7 +23,7 @@ _TALLIES = 256
 
 @dataclass(frozen=True, kw_only=True)
 class _Pin:
-    nodes: tuple[Node, ...]
+    nodes: tuple[RadixNode, ...]
     until: float
 
 
@@ -36,7 +36,7 @@ class Ledger:
         self._returns = ReturnTimes()
         self.reuse = ReuseDistances()
         self._pins: dict[str, _Pin] = {}
-        self._ends: BoundedDict[str, Node] = BoundedDict(_ENDS, dropped=lambda name, _: self._forget_pin(name))
+        self._ends: BoundedDict[str, RadixNode] = BoundedDict(_ENDS, dropped=lambda name, _: self._forget_pin(name))
 
     def request(self, lease: Lease, ids: Sequence[int], match: Match, usable: int, *, recurrent: bool) -> None:
         """A request was admitted; gives its lease the reason of its miss."""
@@ -68,7 +68,7 @@ class Ledger:
                 if node.pinned_until == pin.until:  # else someone else wants it as well
                     node.pinned_until = 0.0
 
-    def ended(self, node: Node, conversation: str) -> None:
+    def ended(self, node: RadixNode, conversation: str) -> None:
         """A request of the conversation ended at `node`."""
         self._ends[conversation] = node
 

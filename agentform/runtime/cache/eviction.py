@@ -26,8 +26,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from agentform.runtime.cache.radix_tree import Node, RadixTree, upwards
-from agentform.runtime.cache.ranges import Runs, count, join
+from agentform.runtime.cache.radix_tree import RadixNode, RadixTree, upwards
+from agentform.runtime.cache.ranges import PositionRanges, count, join
 
 __all__ = ["Cut", "GiveUp", "Spilled", "evict", "spilled"]
 
@@ -38,10 +38,10 @@ _SUPERSEDED = 1 / 256
 class Cut:
     """Something that was given up; its positions belong to the caller."""
 
-    node: Node
+    node: RadixNode
     path: tuple[int, ...]
     """All tokens from the root to the end of what was given up."""
-    runs: Runs
+    runs: PositionRanges
     num_tokens: int
     """Tokens whose KV went; 0 for a snapshot."""
 
@@ -76,7 +76,7 @@ def evict(tree: RadixTree, num: int, *, recurrent: bool) -> list[Cut]:
     return given
 
 
-def _evictable(tree: RadixTree) -> Iterator[tuple[Node, int]]:
+def _evictable(tree: RadixTree) -> Iterator[tuple[RadixNode, int]]:
     """Nodes that can give something up, each with the end of the last shared snapshot before it."""
     stack = [(child, 0) for child in tree.root.children.values()]
     while stack:
@@ -87,22 +87,22 @@ def _evictable(tree: RadixTree) -> Iterator[tuple[Node, int]]:
         stack.extend((child, below) for child in node.children.values())
 
 
-def _before(node: Node) -> int:
+def _before(node: RadixNode) -> int:
     for above in upwards(node.parent) if node.parent is not None else ():
         if above.snapshot is not None and _is_shared(above):
             return above.end
     return 0
 
 
-def _is_shared(node: Node) -> bool:
+def _is_shared(node: RadixNode) -> bool:
     return node.forks > 0 or len(node.children) > 1
 
 
-def _is_bare_leaf(node: Node) -> bool:
+def _is_bare_leaf(node: RadixNode) -> bool:
     return not node.children and not node.locks and node.snapshot is None
 
 
-def _value(node: Node, before: int, now: float, recurrent: bool) -> tuple[bool, float]:
+def _value(node: RadixNode, before: int, now: float, recurrent: bool) -> tuple[bool, float]:
     """Sort key: whether it is pinned, and the value of the module docstring."""
     pinned = node.pinned_until > now
     if node.snapshot is None:
@@ -118,13 +118,13 @@ def _chance(age: float) -> float:
     return 1 / (max(0.0, age) + 1) ** 3
 
 
-def _weight(node: Node) -> float:
+def _weight(node: RadixNode) -> float:
     if not node.children:
         return 1.0
     return max(float(node.forks), _SUPERSEDED)
 
 
-def _give_up(tree: RadixTree, node: Node, num: int, *, whole: bool) -> list[Cut]:
+def _give_up(tree: RadixTree, node: RadixNode, num: int, *, whole: bool) -> list[Cut]:
     cuts: list[Cut] = []
     if node.snapshot is not None:
         runs = tree.detach(node)
@@ -142,9 +142,9 @@ class Spilled:
     """A sequence whose end is gone from the tree; the positions still hold it."""
 
     ids: tuple[int, ...]
-    runs: Runs
+    runs: PositionRanges
     """Positions of all of `ids`, those of nodes that stay among them."""
-    snapshot: Runs
+    snapshot: PositionRanges
     """Positions of the state behind `ids`; `()` without recurrent layers."""
     num_own: int
     """Tokens at the end of `ids` that no other sequence shared."""
@@ -158,7 +158,7 @@ def spilled(given: Sequence[Cut], *, recurrent: bool) -> list[Spilled]:
     Not among them are snapshots that a conversation went past: no prompt is likely to end there again. The last cut
     is undone first, so that each sequence is seen as it was when it lost its end.
     """
-    before: dict[Node, Runs] = {}
+    before: dict[RadixNode, PositionRanges] = {}
     found: list[Spilled] = []
     for each in reversed(given):
         if each.num_tokens:
@@ -177,15 +177,15 @@ def spilled(given: Sequence[Cut], *, recurrent: bool) -> list[Spilled]:
     return found[::-1]
 
 
-def _runs(node: Node, before: dict[Node, Runs]) -> Runs:
+def _runs(node: RadixNode, before: dict[RadixNode, PositionRanges]) -> PositionRanges:
     """Positions of a node's tokens when the cuts that `before` knows had not been made."""
     return before[node] if node in before else node.runs if _is_in_tree(node) else ()
 
 
-def _is_in_tree(node: Node) -> bool:
+def _is_in_tree(node: RadixNode) -> bool:
     """One that lost all its tokens keeps them by name only."""
     return node.parent is not None and node.parent.children.get(node.tokens[0]) is node
 
 
-def _is_superseded(node: Node) -> bool:
+def _is_superseded(node: RadixNode) -> bool:
     return bool(node.children) and not node.forks

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentform.runtime.cache.radix_tree import Node
-from agentform.runtime.cache.ranges import Runs, join
+from agentform.runtime.cache.radix_tree import RadixNode
+from agentform.runtime.cache.ranges import PositionRanges, join
 
 __all__ = ["Lease"]
 
@@ -24,8 +24,8 @@ class Lease:
     promised and not yet taken.
     """
 
-    node: Node
-    shared: Runs
+    node: RadixNode
+    shared: PositionRanges
     start: int
     """Prompt tokens that need not be computed, found when the lease was opened."""
     num_matched: int
@@ -34,7 +34,7 @@ class Lease:
     miss: str | None = None
     slot: int | None = None
     """Where the live recurrent state is; `None` without recurrent layers."""
-    source: Node | None = None
+    source: RadixNode | None = None
     """Node of the snapshot to load, locked until `PrefixCache.loaded`."""
     diverged: bool = False
     """Whether other sequences go on differently at `num_matched`: a place worth a snapshot."""
@@ -43,12 +43,12 @@ class Lease:
     """Whether the slot still holds the state behind `start`, so that nothing has to be loaded."""
     refresh: int = 0
     """So many tokens before `start` run again after the snapshot is loaded."""
-    own: Runs = ()
-    pending: dict[int, Runs] | None = None
+    own: PositionRanges = ()
+    pending: dict[int, PositionRanges] | None = None
     """Snapshots being taken: positions by the number of tokens before them."""
     is_open: bool = True
 
     @property
-    def runs(self) -> Runs:
+    def runs(self) -> PositionRanges:
         """Positions of all the sequence's tokens so far, in order."""
         return join(self.shared, self.own)

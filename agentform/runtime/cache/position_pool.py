@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left, bisect_right, insort
 
-from agentform.runtime.cache.ranges import Run, Runs, join
+from agentform.runtime.cache.ranges import PositionRange, PositionRanges, join
 
 __all__ = ["PagePool"]
 
@@ -21,7 +21,7 @@ class PagePool:
     def __init__(self, capacity: int) -> None:
         assert capacity > 0, "a pool needs positions"
         self._capacity = capacity
-        self._free: list[Run] = [(0, capacity)]
+        self._free: list[PositionRange] = [(0, capacity)]
         # Widest gap first; holds every free interval, and some that are none any more until they come up.
         self._by_width: list[tuple[int, int]] = [(-capacity, 0)]
         self._num_free = capacity
@@ -36,7 +36,7 @@ class PagePool:
         """Positions that are free now."""
         return self._num_free
 
-    def alloc(self, num: int, *, behind: int | None = None) -> Runs | None:
+    def alloc(self, num: int, *, behind: int | None = None) -> PositionRanges | None:
         """Take `num` positions, as few runs as possible; `None` when fewer are free.
 
         `behind` is the position right behind what the new positions continue.
@@ -44,7 +44,7 @@ class PagePool:
         """
         if num > self._num_free:
             return None
-        taken: Runs = self._extend(behind, num) if num and behind is not None else ()
+        taken: PositionRanges = self._extend(behind, num) if num and behind is not None else ()
         left = num - sum(stop - start for start, stop in taken)
         while left:
             run = self._take(left)
@@ -52,7 +52,7 @@ class PagePool:
             left -= run[1] - run[0]
         return taken
 
-    def free(self, runs: Runs) -> None:
+    def free(self, runs: PositionRanges) -> None:
         """Give positions back; a position that is already free is a bug of the caller."""
         for run in runs:
             self._release(run)
@@ -66,17 +66,17 @@ class PagePool:
         assert {(start - stop, start) for start, stop in self._free} <= set(self._by_width), "an interval not ranked"
         assert self._num_free == sum(stop - start for start, stop in self._free), "free count is off"
 
-    def free_runs(self) -> Runs:
+    def free_runs(self) -> PositionRanges:
         """The free intervals, ascending."""
         return tuple(self._free)
 
-    def _extend(self, behind: int, num: int) -> Runs:
+    def _extend(self, behind: int, num: int) -> PositionRanges:
         index = bisect_left(self._free, (behind, 0))
         if index == len(self._free) or self._free[index][0] != behind:
             return ()
         return (self._carve(index, behind, min(num, self._free[index][1] - behind)),)
 
-    def _take(self, num: int) -> Run:
+    def _take(self, num: int) -> PositionRange:
         index = self._widest()
         start, stop = self._free[index]
         room = stop - start - num
@@ -94,13 +94,13 @@ class PagePool:
                 return index
             heapq.heappop(self._by_width)
 
-    def _note(self, run: Run) -> None:
+    def _note(self, run: PositionRange) -> None:
         heapq.heappush(self._by_width, (run[0] - run[1], run[0]))
         if len(self._by_width) > 4 * len(self._free) + 64:
             self._by_width = [(start - stop, start) for start, stop in self._free]
             heapq.heapify(self._by_width)
 
-    def _carve(self, index: int, at: int, num: int) -> Run:
+    def _carve(self, index: int, at: int, num: int) -> PositionRange:
         start, stop = self._free[index]
         rest = [run for run in ((start, at), (at + num, stop)) if run[0] < run[1]]
         self._free[index : index + 1] = rest
@@ -109,7 +109,7 @@ class PagePool:
         self._num_free -= num
         return (at, at + num)
 
-    def _release(self, run: Run) -> None:
+    def _release(self, run: PositionRange) -> None:
         start, stop = run
         assert 0 <= start < stop <= self._capacity, f"freed positions {run} are not in the pool"
         index = bisect_right(self._free, run)

@@ -19,8 +19,8 @@ from agentform.runtime.cache.accounting import Ledger
 from agentform.runtime.cache.eviction import Cut, GiveUp, evict
 from agentform.runtime.cache.handle import Lease
 from agentform.runtime.cache.position_pool import PagePool
-from agentform.runtime.cache.radix_tree import Match, Node, RadixTree, upwards
-from agentform.runtime.cache.ranges import Runs, count, cut, end_of, join
+from agentform.runtime.cache.radix_tree import Match, RadixNode, RadixTree, upwards
+from agentform.runtime.cache.ranges import PositionRanges, count, cut, end_of, join
 from agentform.runtime.cache.state_slots import FreeSlots, Slot
 from agentform.runtime.cache.statistics import CacheStatistics, TierStatistics
 
@@ -106,7 +106,7 @@ class PrefixCache:
         """From now on `spill` is given what is evicted, all of one eviction, before its positions are used again."""
         self._spill = spill
 
-    def peek(self, ids: Sequence[int]) -> tuple[int, int, Runs, Runs]:
+    def peek(self, ids: Sequence[int]) -> tuple[int, int, PositionRanges, PositionRanges]:
         """What is known of `ids`: tokens with KV, tokens that can be resumed from, and of these the KV's positions
 
         and those of the snapshot behind them. Does not count as a use.
@@ -168,7 +168,7 @@ class PrefixCache:
         self._reserved += num
         return True
 
-    def grow(self, lease: Lease, num: int) -> Runs:
+    def grow(self, lease: Lease, num: int) -> PositionRanges:
         """Positions for the next `num` tokens of the lease's sequence."""
         runs = self.borrow(lease, num)
         lease.own = join(lease.own, runs)
@@ -180,7 +180,7 @@ class PrefixCache:
             lease.own, spare = cut(lease.own, num_tokens - count(lease.shared))
             self.give_back(lease, spare)
 
-    def borrow(self, lease: Lease, num: int, *, behind: int | None = None) -> Runs:
+    def borrow(self, lease: Lease, num: int, *, behind: int | None = None) -> PositionRanges:
         """Take `num` of the promised positions, not (yet) part of the sequence; see `give_back`."""
         assert lease.is_open, "a closed lease"
         assert num <= lease.reserved, "more positions than were promised"
@@ -192,13 +192,13 @@ class PrefixCache:
         self._live += num
         return runs
 
-    def give_back(self, lease: Lease, runs: Runs) -> None:
+    def give_back(self, lease: Lease, runs: PositionRanges) -> None:
         """Return borrowed positions; they are promised to the lease again."""
         self._free_live(runs)
         lease.reserved += count(runs)
         self._reserved += count(runs)
 
-    def snapshot_room(self, lease: Lease, num_tokens: int) -> Runs | None:
+    def snapshot_room(self, lease: Lease, num_tokens: int) -> PositionRanges | None:
         """Positions for a snapshot behind the first `num_tokens` of the lease's sequence.
 
         `None` if there is one, or one under way, or no room for one. The lease owns the positions until `attach`.
@@ -320,7 +320,7 @@ class PrefixCache:
         self,
         ids: Sequence[int],
         match: Match,
-        source: Node | None,
+        source: RadixNode | None,
         slot: Slot | None,
         usable: int,
         need: int,
@@ -359,12 +359,12 @@ class PrefixCache:
         held = self._tree.num_locked + self._locked_snapshots + self._live
         return self.capacity - held - self._reserved
 
-    def _hold(self, node: Node | None) -> None:
+    def _hold(self, node: RadixNode | None) -> None:
         if node is not None and node.snapshot is not None:
             self._locked_snapshots += 0 if node.snapshot.locks else self._snapshot_positions
             node.snapshot.locks += 1
 
-    def _release(self, node: Node | None) -> None:
+    def _release(self, node: RadixNode | None) -> None:
         if node is not None and node.snapshot is not None:
             node.snapshot.locks -= 1
             self._locked_snapshots -= 0 if node.snapshot.locks else self._snapshot_positions
@@ -380,11 +380,11 @@ class PrefixCache:
             self._pool.free(each.runs)
             self._ledger.evicted(each)
 
-    def _free_live(self, runs: Runs) -> None:
+    def _free_live(self, runs: PositionRanges) -> None:
         self._pool.free(runs)
         self._live -= count(runs)
 
-    def _has_snapshot(self, node: Node, num_tokens: int) -> bool:
+    def _has_snapshot(self, node: RadixNode, num_tokens: int) -> bool:
         return any(each.end == num_tokens and each.snapshot is not None for each in upwards(node))
 
 

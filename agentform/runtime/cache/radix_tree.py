@@ -17,16 +17,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from agentform._util.prefixes import common_prefix
-from agentform.runtime.cache.ranges import Runs, count, cut, join
+from agentform.runtime.cache.ranges import PositionRanges, count, cut, join
 
-__all__ = ["Match", "Node", "RadixTree", "Snapshot", "upwards"]
+__all__ = ["Match", "RadixNode", "RadixTree", "Snapshot", "upwards"]
 
 
 @dataclass(kw_only=True, slots=True)
 class Snapshot:
     """A recurrent state, never changed once taken; owned by the node whose last token it stands behind."""
 
-    runs: Runs
+    runs: PositionRanges
     """Positions whose bytes hold it."""
     last_used: float
     locks: int = 0
@@ -35,7 +35,7 @@ class Snapshot:
     """Requests that started from it."""
 
 
-class Node:
+class RadixNode:
     """A run of tokens and where their KV lives; `len(tokens) == count(runs)`."""
 
     __slots__ = (
@@ -51,13 +51,13 @@ class Node:
         "tokens",
     )
 
-    def __init__(self, tokens: tuple[int, ...], runs: Runs, parent: Node | None) -> None:
+    def __init__(self, tokens: tuple[int, ...], runs: PositionRanges, parent: RadixNode | None) -> None:
         self.tokens = tokens
         self.runs = runs
         self.parent = parent
         self.end: int = len(tokens) + (parent.end if parent is not None else 0)
         """Tokens from the root to the end of this node."""
-        self.children: dict[int, Node] = {}
+        self.children: dict[int, RadixNode] = {}
         self.snapshot: Snapshot | None = None
         self.locks = 0
         self.last_used = 0.0
@@ -66,7 +66,7 @@ class Node:
         self.pinned_until = 0.0
         """Time until which a conversation is expected back here."""
 
-    def deepest_snapshot(self) -> Node | None:
+    def deepest_snapshot(self) -> RadixNode | None:
         """The nearest node with a snapshot, from this one upwards."""
         for node in upwards(self):
             if node.snapshot is not None:
@@ -82,10 +82,10 @@ class Node:
 class Match:
     """The longest known prefix."""
 
-    node: Node
+    node: RadixNode
     """The node that ends exactly at the end of the prefix; the root for none."""
     num_tokens: int
-    runs: Runs
+    runs: PositionRanges
     """Positions of the prefix, still owned by the tree."""
 
 
@@ -94,7 +94,7 @@ class RadixTree:
 
     def __init__(self, *, clock: Callable[[], float] | None = None) -> None:
         """`clock` dates uses, in seconds; without one each use counts as one second."""
-        self.root = Node((), (), None)
+        self.root = RadixNode((), (), None)
         self.clock: Callable[[], float] = clock or _counter()
         self._num_tokens = 0
         self._num_locked = 0
@@ -131,7 +131,7 @@ class RadixTree:
             self._touch(match.node)
         return match
 
-    def insert(self, tokens: Sequence[int], runs: Runs) -> tuple[Match, Runs]:
+    def insert(self, tokens: Sequence[int], runs: PositionRanges) -> tuple[Match, PositionRanges]:
         """Add a sequence with its positions; returns the whole path and the positions the tree did not take.
 
         The tree keeps its own positions for what it had already. The positions returned second belong to the
@@ -145,21 +145,21 @@ class RadixTree:
         if not fresh:
             self._touch(known.node)
             return known, spare
-        node = Node(ids[known.num_tokens :], fresh, known.node)
+        node = RadixNode(ids[known.num_tokens :], fresh, known.node)
         known.node.forks += bool(known.node.children)
         known.node.children[node.tokens[0]] = node
         self._num_tokens += len(node.tokens)
         self._touch(node)
         return Match(node=node, num_tokens=len(ids), runs=join(known.runs, fresh)), spare
 
-    def lock(self, node: Node) -> None:
+    def lock(self, node: RadixNode) -> None:
         """Protect `node` and all above it until the matching `unlock`."""
         for each in upwards(node):
             if each.locks == 0:
                 self._num_locked += len(each.tokens)
             each.locks += 1
 
-    def unlock(self, node: Node) -> None:
+    def unlock(self, node: RadixNode) -> None:
         """Take back one `lock`."""
         for each in upwards(node):
             assert each.locks > 0, "unlocked more often than locked"
@@ -167,7 +167,7 @@ class RadixTree:
             if each.locks == 0:
                 self._num_locked -= len(each.tokens)
 
-    def attach(self, tokens: Sequence[int], runs: Runs) -> bool:
+    def attach(self, tokens: Sequence[int], runs: PositionRanges) -> bool:
         """Give the end of a known sequence a snapshot; false, and the positions stay the caller's, if it has one."""
         match = self._walk(tuple(tokens))
         assert match.num_tokens == len(tokens) > 0, "a snapshot of tokens that are not in the tree"
@@ -178,7 +178,7 @@ class RadixTree:
         self._num_snapshot_positions += count(runs)
         return True
 
-    def detach(self, node: Node) -> Runs:
+    def detach(self, node: RadixNode) -> PositionRanges:
         """Take a node's snapshot away; its positions belong to the caller."""
         assert node.snapshot is not None, "no snapshot to take"
         assert not node.snapshot.locks, "a snapshot that a request has yet to load"
@@ -187,7 +187,7 @@ class RadixTree:
         self._num_snapshot_positions -= count(runs)
         return runs
 
-    def give_up(self, leaf: Node, num: int) -> Runs:
+    def give_up(self, leaf: RadixNode, num: int) -> PositionRanges:
         """Cut the last `num` tokens (or all) off an unlocked leaf without a snapshot; the caller gets the positions."""
         assert not leaf.children, "only leaves lose tokens"
         assert not leaf.locks, "a locked node"
@@ -202,7 +202,7 @@ class RadixTree:
         self._num_tokens -= count(runs)
         return runs
 
-    def nodes(self) -> Iterator[Node]:
+    def nodes(self) -> Iterator[RadixNode]:
         """Every node but the root."""
         stack = list(self.root.children.values())
         while stack:
@@ -245,14 +245,14 @@ class RadixTree:
                 break
         return Match(node=node, num_tokens=matched, runs=join(*runs))
 
-    def _touch(self, node: Node) -> None:
+    def _touch(self, node: RadixNode) -> None:
         node.last_used = self.clock()
 
-    def _split(self, node: Node, at: int) -> Node:
+    def _split(self, node: RadixNode, at: int) -> RadixNode:
         """Put a new node with `node`'s first `at` tokens above it and return it; locks hold for both halves."""
         assert node.parent is not None
         head_runs, tail_runs = cut(node.runs, at)
-        head = Node(node.tokens[:at], head_runs, node.parent)
+        head = RadixNode(node.tokens[:at], head_runs, node.parent)
         head.locks, head.last_used = node.locks, node.last_used  # the snapshot and the pin stay with the tail
         node.parent.children[head.tokens[0]] = head
         node.tokens, node.runs, node.parent = node.tokens[at:], tail_runs, head
@@ -260,7 +260,7 @@ class RadixTree:
         return head
 
 
-def upwards(node: Node) -> Iterator[Node]:
+def upwards(node: RadixNode) -> Iterator[RadixNode]:
     """`node` and its ancestors, without the root."""
     while node.parent is not None:
         yield node
@@ -272,7 +272,7 @@ def _counter() -> Callable[[], float]:
     return lambda: float(next(ticks))
 
 
-def _differing(offered: Runs, owned: Runs) -> Runs:
+def _differing(offered: PositionRanges, owned: PositionRanges) -> PositionRanges:
     """Positions of `offered` that are not the same position at the same place in `owned`."""
     spare: list[tuple[int, int]] = []
     while offered:

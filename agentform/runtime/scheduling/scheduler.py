@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from agentform.runtime.cache.prefix_cache import PrefixCache
-from agentform.runtime.cache.ranges import Runs
+from agentform.runtime.cache.ranges import PositionRanges
 from agentform.runtime.scheduling.logits import Rows
 from agentform.runtime.scheduling.queue import WaitingLine
 from agentform.runtime.scheduling.request import Job
@@ -21,12 +21,12 @@ __all__ = ["Compute", "SaveState", "Scheduler"]
 Compute = Callable[[Sequence[Segment]], Sequence[Rows]]
 """Runs one step; returns per segment the logits of its rows, `[rows, vocabulary]`."""
 
-SaveState = Callable[[int, Runs], None]
+SaveState = Callable[[int, PositionRanges], None]
 
 _Planned = list[tuple[Job, Segment]]
 
 
-def _no_state(slot: int, runs: Runs) -> None:
+def _no_state(slot: int, runs: PositionRanges) -> None:
     raise AssertionError("a model without recurrent layers has no state to save")
 
 

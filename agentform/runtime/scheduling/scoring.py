@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agentform.errors import DeadlineExceeded
-from agentform.runtime.cache.ranges import Runs, join
+from agentform.runtime.cache.ranges import PositionRanges, join
 from agentform.runtime.engine import ScoreRequest, ScoreResult
 from agentform.runtime.scheduling.logits import LogProbs, Row, Rows
 from agentform.runtime.scheduling.request import Job
@@ -54,7 +54,7 @@ class ScoreJob(Job):
         self._wanted: dict[tuple[int, ...], dict[int, float]] = {}
         for branch in request.branches:
             self._wanted.setdefault(branch.path, {}).update(dict.fromkeys(branch.candidates, 0.0))
-        self._scratch: Runs = ()
+        self._scratch: PositionRanges = ()
         self._reading: list[tuple[int, ...]] = []  # the path whose end each row of the current segment is
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentform.runtime.cache.ranges import Runs
+from agentform.runtime.cache.ranges import PositionRanges
 
 __all__ = ["Segment"]
 
@@ -16,7 +16,7 @@ class Segment:
     token_ids: tuple[int, ...]
     num_before: int
     """Tokens of the sequence whose KV exists."""
-    runs: Runs
+    runs: PositionRanges
     """KV positions of the tokens before and then of `token_ids`: `count(runs) == num_before + len(token_ids)`."""
     rows: tuple[int, ...] = ()
     """Which of `token_ids`, by index, need logits."""
@@ -28,13 +28,13 @@ class Segment:
     """So many of `token_ids`, from the first, have KV already: they run again only to rebuild a recurrent state."""
     slot: int | None = None
     """Where the sequence's live recurrent state is; `None` for a model without recurrent layers."""
-    load: Runs | None = None
+    load: PositionRanges | None = None
     """Snapshot to start from, `()` for the state before the first token; `None`: the slot holds the state."""
     num_warm: int = 0
     """With `load`: the snapshot stands so many tokens ahead. They run again, to warm up what it does not hold."""
-    settle: tuple[int, Runs] | None = None
+    settle: tuple[int, PositionRanges] | None = None
     """Behind so many of `token_ids` the warm-up ends: what the snapshot holds is put back."""
-    saves: tuple[tuple[int, Runs], ...] = ()
+    saves: tuple[tuple[int, PositionRanges], ...] = ()
     """Snapshots to take, ascending: behind so many of `token_ids` (none of them a branch), and where to put them."""
 
     @property

@@ -18,7 +18,7 @@ from typing import Protocol
 
 from agentform.runtime.cache.eviction import Cut, spilled
 from agentform.runtime.cache.prefix_cache import Lease, PrefixCache
-from agentform.runtime.cache.ranges import Runs, count
+from agentform.runtime.cache.ranges import PositionRanges, count
 from agentform.runtime.cache.statistics import TierStatistics
 from agentform.runtime.cache.tiers.disk import DiskIndex
 from agentform.runtime.cache.tiers.entry_file import Entry
@@ -39,11 +39,13 @@ class _Fetched:
 class StateMover(Protocol):
     """Copies what positions hold from the device to bytes and back."""
 
-    def export(self, runs: Runs, snapshot: Runs) -> tuple[bytes, bytes]:
+    def export(self, runs: PositionRanges, snapshot: PositionRanges) -> tuple[bytes, bytes]:
         """The KV in `runs` and the recurrent state in `snapshot` (`()` for none)."""
         ...
 
-    def adopt(self, runs: Runs, kv: bytes, num: int, *, skip: int, snapshot: Runs, state: bytes) -> None:
+    def adopt(
+        self, runs: PositionRanges, kv: bytes, num: int, *, skip: int, snapshot: PositionRanges, state: bytes
+    ) -> None:
         """Put what `export` gave for `num` tokens, from token `skip` on, into `runs`, and its state into `snapshot`."""
         ...
 
@@ -136,7 +138,7 @@ class Tiers:
                 return self._host.read(name)
         return self._export(ids[:num], runs, snapshot) if num >= _LEAST_GAIN_TOKENS else None
 
-    def _export(self, ids: tuple[int, ...], runs: Runs, snapshot: Runs) -> Entry:
+    def _export(self, ids: tuple[int, ...], runs: PositionRanges, snapshot: PositionRanges) -> Entry:
         kv, state = self._runner.export(runs, snapshot)
         return Entry(guard=self._guard, ids=ids, kv=kv, snapshot=state)
 

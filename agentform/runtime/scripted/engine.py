@@ -18,7 +18,16 @@ from agentform.runtime.cache.statistics import CacheStatistics
 from agentform.runtime.engine import Branch, Chunk, FinishReason, GenerateRequest, ModelInfo, ScoreRequest, ScoreResult
 from agentform.runtime.preparation import left_s, prepare_generation, prepare_score
 from agentform.runtime.scripted.byte_tokenizer import ByteTokenizer
-from agentform.runtime.scripted.script import Call, Fail, Fill, Place, Step, Turn, place_at, scripted_value
+from agentform.runtime.scripted.script import (
+    Call,
+    Fail,
+    Fill,
+    ScriptedStep,
+    ScriptedTurn,
+    UnfinishedValue,
+    scripted_value,
+    unfinished_value,
+)
 
 __all__ = ["ScriptedEngine"]
 
@@ -26,10 +35,10 @@ _WORD = re.compile(rb"\s*\S+\s*\Z|\s*\S+|\s+")
 
 
 @dataclass(kw_only=True)
-class _Part:
+class _BegunStep:
     """A step that has begun, with what has been asked of it."""
 
-    step: Step
+    step: ScriptedStep
     prompt_ids: tuple[int, ...] = ()
     """The prompt at which a turn began; its later requests all start with it."""
     said: int = 0
@@ -58,7 +67,7 @@ class ScriptedEngine:
 
     def __init__(
         self,
-        script: Iterable[Step],
+        script: Iterable[ScriptedStep],
         *,
         probability: float = 0.9,
         legal_mass: float = 1.0,
@@ -66,9 +75,9 @@ class ScriptedEngine:
         tokenizer: ByteTokenizer | None = None,
     ) -> None:
         steps = list(script)
-        self._turns: list[Turn] = [step for step in steps if not isinstance(step, Fill)]
-        self._fills = [_Part(step=step) for step in steps if isinstance(step, Fill)]
-        self._begun: list[_Part] = []
+        self._turns: list[ScriptedTurn] = [step for step in steps if not isinstance(step, Fill)]
+        self._fills = [_BegunStep(step=step) for step in steps if isinstance(step, Fill)]
+        self._begun: list[_BegunStep] = []
         self._probability = min(probability, legal_mass)
         self._legal_mass = legal_mass
         self._tokenizer = tokenizer or ByteTokenizer()
@@ -152,7 +161,7 @@ class ScriptedEngine:
             raise EngineClosed("the scripted engine is closed")
         self.requests.append(request)
 
-    def _speaker(self, prompt_ids: tuple[int, ...]) -> _Part:
+    def _speaker(self, prompt_ids: tuple[int, ...]) -> _BegunStep:
         """The turn whose text goes on at this prompt: one that was cut off right there, or the next one."""
         for part in reversed(self._begun):
             if 0 < part.said < len(part.text) and prompt_ids == part.prompt_ids + tuple(part.text[: part.said]):
@@ -164,7 +173,7 @@ class ScriptedEngine:
             raise ScriptMismatch(f"asked for another turn after all {len(self._turns)} of the script")
         return self._begin(prompt_ids)
 
-    def _unspoken(self, request: ScoreRequest) -> _Part | None:
+    def _unspoken(self, request: ScoreRequest) -> _BegunStep | None:
         """The next turn, where a call is asked for at once, without free text before it."""
         if request.aside or not self.num_turns_left:
             return None
@@ -172,34 +181,34 @@ class ScriptedEngine:
         part.is_unspoken = True
         return part
 
-    def _begin(self, prompt_ids: tuple[int, ...]) -> _Part:
-        part = _Part(step=self._turns[len(self._begun)], prompt_ids=prompt_ids)
+    def _begin(self, prompt_ids: tuple[int, ...]) -> _BegunStep:
+        part = _BegunStep(step=self._turns[len(self._begun)], prompt_ids=prompt_ids)
         self._begun.append(part)
         return part
 
-    def _part_of(self, prompt_ids: tuple[int, ...]) -> _Part:
+    def _part_of(self, prompt_ids: tuple[int, ...]) -> _BegunStep:
         part = self._find(prompt_ids)
         if part is None:
             asked = self._tokenizer.decode(prompt_ids)[-80:]
             raise ScriptMismatch(f"asked to write a value at a prompt that no step of the script serves: …{asked!r}")
         return part
 
-    def _find(self, prompt_ids: tuple[int, ...]) -> _Part | None:
+    def _find(self, prompt_ids: tuple[int, ...]) -> _BegunStep | None:
         for part in reversed(self._begun):
             if prompt_ids[: len(part.prompt_ids)] == part.prompt_ids:
                 return part
         return self._form(prompt_ids)
 
-    def _form(self, ids: tuple[int, ...]) -> _Part | None:
+    def _form(self, ids: tuple[int, ...]) -> _BegunStep | None:
         text = self._tokenizer.decode(ids)
         return next((p for p in self._fills if isinstance(p.step, Fill) and p.step.about in text), None)
 
-    def _server(self, ids: tuple[int, ...], part: _Part) -> _Part:
+    def _server(self, ids: tuple[int, ...], part: _BegunStep) -> _BegunStep:
         """The part that serves a place in a turn: the turn itself, or a form that is its answer."""
         is_form = not isinstance(part.step, Fill) and self._written(ids, part).lstrip().startswith("{")
         return self._form(ids) or part if is_form else part
 
-    def _free_text(self, request: GenerateRequest, part: _Part) -> Iterable[Chunk]:
+    def _free_text(self, request: GenerateRequest, part: _BegunStep) -> Iterable[Chunk]:
         text, finish, stop = _until_stop(part.text[part.said :], request.stop)
         shown = text[: len(text) - len(stop.encode())]
         num_sampled = len(text) + (finish == "eos")
@@ -212,7 +221,7 @@ class ScriptedEngine:
         part.said += len(text) - len(shown)
         yield self._last(finish, request, num_sampled, stop=stop, token_ids=tuple(text[len(shown) :]))
 
-    def _value_text(self, request: GenerateRequest, part: _Part, lead: str, follow: str) -> Iterable[Chunk]:
+    def _value_text(self, request: GenerateRequest, part: _BegunStep, lead: str, follow: str) -> Iterable[Chunk]:
         ids = request.prompt_ids + self._tokenizer.encode(lead)
         part = self._server(ids, part)
         place = self._place(ids, part)
@@ -238,7 +247,7 @@ class ScriptedEngine:
         usage = Usage(prompt_tokens=num_prompt, computed_tokens=num_prompt + num_sampled, completion_tokens=num_sampled)
         return Chunk(token_ids=token_ids, finish=finish, stop=stop or None, usage=usage)
 
-    def _nullable(self, request: ScoreRequest, part: _Part) -> frozenset[tuple[str, ...]]:
+    def _nullable(self, request: ScoreRequest, part: _BegunStep) -> frozenset[tuple[str, ...]]:
         """Where the request asks whether there is null; it may ask for a value in the same place beside that."""
         found: set[tuple[str, ...]] = set()
         for branch in request.branches:
@@ -249,7 +258,7 @@ class ScriptedEngine:
         return frozenset(found)
 
     def _logprobs(
-        self, prompt_ids: tuple[int, ...], branch: Branch, part: _Part | None, nullable: frozenset[tuple[str, ...]]
+        self, prompt_ids: tuple[int, ...], branch: Branch, part: _BegunStep | None, nullable: frozenset[tuple[str, ...]]
     ) -> tuple[float, ...]:
         num = len(branch.candidates)
         ids = prompt_ids + branch.path
@@ -260,7 +269,7 @@ class ScriptedEngine:
         return tuple(math.log(self._probability if c == wanted else rest) for c in branch.candidates)
 
     def _wanted(
-        self, ids: tuple[int, ...], candidates: Sequence[int], part: _Part, nullable: frozenset[tuple[str, ...]]
+        self, ids: tuple[int, ...], candidates: Sequence[int], part: _BegunStep, nullable: frozenset[tuple[str, ...]]
     ) -> int | None:
         """The candidate that goes on with the script's answer; `None` where the branch has left it already."""
         place = self._place(ids, part)
@@ -286,11 +295,11 @@ class ScriptedEngine:
             raise ScriptMismatch(f"the script's {answer} for {place} is not among the options")
         return expected[len(written)]
 
-    def _place(self, ids: tuple[int, ...], part: _Part) -> Place:
+    def _place(self, ids: tuple[int, ...], part: _BegunStep) -> UnfinishedValue:
         """Where the JSON of the assistant's turn breaks off; the free text before it may hold any quotes."""
-        return place_at(self._written(ids, part))
+        return unfinished_value(self._written(ids, part))
 
-    def _written(self, ids: tuple[int, ...], part: _Part) -> str:
+    def _written(self, ids: tuple[int, ...], part: _BegunStep) -> str:
         """What stands in the assistant's turn after its free text."""
         turn = bytes(i for i in ids[max(_start_of_turn(ids), len(part.prompt_ids)) :] if i < ByteTokenizer.START)
         said = part.text[: part.said].rstrip()

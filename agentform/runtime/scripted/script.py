@@ -11,7 +11,17 @@ from typing import Any, TypeAlias
 from agentform.errors import ScriptMismatch
 from agentform.messages import JsonValue
 
-__all__ = ["Call", "Fail", "Fill", "Place", "Say", "Step", "Turn", "place_at", "scripted_value"]
+__all__ = [
+    "Call",
+    "Fail",
+    "Fill",
+    "Say",
+    "ScriptedStep",
+    "ScriptedTurn",
+    "UnfinishedValue",
+    "scripted_value",
+    "unfinished_value",
+]
 
 _Arguments: TypeAlias = Mapping[str, JsonValue]
 
@@ -73,8 +83,8 @@ class Fill:
     """Seconds that each request takes."""
 
 
-Turn: TypeAlias = Say | Call | Fail
-Step: TypeAlias = Say | Call | Fail | Fill
+ScriptedTurn: TypeAlias = Say | Call | Fail
+ScriptedStep: TypeAlias = Say | Call | Fail | Fill
 
 _TOKEN = re.compile(
     r'(?P<string>"(?:[^"\\]|\\.)*\\?(?:"|\Z))(?P<colon>\s*:)?|(?P<open>[{\[])|(?P<close>[}\]])', re.DOTALL
@@ -82,7 +92,7 @@ _TOKEN = re.compile(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class UnfinishedValue:
     """The end of an unfinished JSON text: the keys that lead there, and what is written of the value."""
 
     path: tuple[str, ...]
@@ -94,7 +104,7 @@ class Place:
         return "/".join(self.path) or "the value itself"
 
 
-def place_at(text: str) -> Place:
+def unfinished_value(text: str) -> UnfinishedValue:
     """Where a JSON text breaks off; text before its first bracket or string is passed over."""
     keys: list[str] = []
     start = num_before = 0
@@ -106,10 +116,10 @@ def place_at(text: str) -> Place:
             num_before += not keys
         elif token["colon"] and keys:
             keys[-1], start = json.loads(token["string"]), token.end()
-    return Place(path=tuple(key for key in keys if key), written=text[start:], num_before=num_before)
+    return UnfinishedValue(path=tuple(key for key in keys if key), written=text[start:], num_before=num_before)
 
 
-def scripted_value(step: Step, place: Place, time: int = 0) -> JsonValue:
+def scripted_value(step: ScriptedStep, place: UnfinishedValue, time: int = 0) -> JsonValue:
     """What a step answers at a place; `time` counts how often it was asked to write it before.
 
     Raises:
@@ -127,7 +137,7 @@ def scripted_value(step: Step, place: Place, time: int = 0) -> JsonValue:
     raise ScriptMismatch(f"asked for {place}, which {step!r} does not answer")
 
 
-def _latest(values: Sequence[JsonValue], path: tuple[str, ...], time: int, step: Step) -> JsonValue:
+def _latest(values: Sequence[JsonValue], path: tuple[str, ...], time: int, step: ScriptedStep) -> JsonValue:
     """The newest of the first `time + 1` values that has something at `path`."""
     for value in reversed(values[: time + 1]):
         try:

@@ -1,4 +1,4 @@
-"""The best tiers for a number of bytes.
+"""The best precisions for a number of bytes.
 
 The error model. After a restore a unit of horizon H is off by some share of its state's energy; what is off fades at
 the unit's own rate, so over the next `LOOKAHEAD_TOKENS` it counts with
@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from agentform.errors import InvalidRequest
 from agentform.runtime.snapshots.horizons import EPSILON, Horizons, LayerHorizons
-from agentform.runtime.snapshots.plan import LayerGeometry, Tier, TierPlan, forgetful_units, plan_bytes
+from agentform.runtime.snapshots.plan import LayerGeometry, Precision, PrecisionPlan, forgetful_units, plan_bytes
 
 __all__ = ["INT4_ERROR", "INT8_ERROR", "WINDOWS_TOKENS", "allocate", "expected_error"]
 
@@ -46,8 +46,8 @@ WINDOWS_TOKENS = (0, 16, 32, 64)
 _Floats = npt.NDArray[np.float64]
 
 
-def allocate(budget_bytes: int, horizons: Horizons, geometry: Mapping[int, LayerGeometry]) -> TierPlan:
-    """Tiers of at most `budget_bytes` with the least expected error. Raises InvalidRequest if there are none."""
+def allocate(budget_bytes: int, horizons: Horizons, geometry: Mapping[int, LayerGeometry]) -> PrecisionPlan:
+    """Precisions of at most `budget_bytes` with the least expected error. Raises InvalidRequest if there are none."""
     least = sum(sizes.conv_bytes for sizes in geometry.values())
     if budget_bytes < least:
         raise InvalidRequest(
@@ -57,18 +57,18 @@ def allocate(budget_bytes: int, horizons: Horizons, geometry: Mapping[int, Layer
     return min(plans, key=lambda plan: expected_error(plan, horizons))
 
 
-def expected_error(plan: TierPlan, horizons: Horizons) -> float:
+def expected_error(plan: PrecisionPlan, horizons: Horizons) -> float:
     """Mean over heads of the share of the state's energy that is off, by the model above; at most 1."""
     total = 0.0
     for layer, each in horizons.layers.items():
         errors = _Options.of(each, None, plan.replay_tokens).errors
-        total += float(errors[list(plan.tiers[layer]), range(len(each.tokens))].sum())
+        total += float(errors[list(plan.precisions[layer]), range(len(each.tokens))].sum())
     return total / sum(each.num_heads for each in horizons.layers.values())
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Options:
-    """What each tier of each unit of a layer costs and loses, `[tiers, units]`."""
+    """What each precision of each unit of a layer costs and loses, `[precisions, units]`."""
 
     errors: _Floats
     sizes: _Floats
@@ -80,35 +80,37 @@ class _Options:
         units = len(layer.tokens)
         rate = np.exp(2 * np.log(EPSILON) / np.array(layer.tokens))
         weight = np.array([_weight(r) for r in rate]) / layer.units_per_head
-        errors = np.zeros((len(Tier), units))
-        errors[Tier.DROP] = weight
-        errors[Tier.REPLAY] = np.inf
+        errors = np.zeros((len(Precision), units))
+        errors[Precision.DROP] = weight
+        errors[Precision.REPLAY] = np.inf
         forgetful = forgetful_units(layer, window)
-        errors[Tier.REPLAY, forgetful] = (rate**window * weight)[forgetful]
-        errors[Tier.INT4], errors[Tier.INT8] = INT4_ERROR * weight, INT8_ERROR * weight
-        each = [geometry.unit_bytes(tier) if geometry is not None else 0 for tier in Tier]
+        errors[Precision.REPLAY, forgetful] = (rate**window * weight)[forgetful]
+        errors[Precision.INT4], errors[Precision.INT8] = INT4_ERROR * weight, INT8_ERROR * weight
+        each = [geometry.unit_bytes(precision) if geometry is not None else 0 for precision in Precision]
         sizes = np.repeat(np.array(each, dtype=np.float64)[:, None], units, axis=1)
         fixed = geometry.replay_bytes(window) if geometry is not None else 0
         return cls(errors=errors, sizes=sizes, fixed=fixed)
 
     def at(self, price: float) -> npt.NDArray[np.int64]:
-        """The best tier of each unit when a byte costs `price` of error."""
+        """The best precision of each unit when a byte costs `price` of error."""
         cost = self.errors + price * self.sizes
         replaying = cost.argmin(axis=0)
-        cost[Tier.REPLAY] = np.inf
+        cost[Precision.REPLAY] = np.inf
         alone = cost.argmin(axis=0)
         units = np.arange(cost.shape[1])
-        with_window = np.where(replaying == Tier.REPLAY, self.errors[Tier.REPLAY], cost[alone, units])
+        with_window = np.where(replaying == Precision.REPLAY, self.errors[Precision.REPLAY], cost[alone, units])
         pays = with_window.sum() + price * self.fixed < cost[alone, units].sum()
         return replaying if pays else alone
 
 
-def _fit(budget: int, horizons: Horizons, geometry: Mapping[int, LayerGeometry], window: int) -> TierPlan:
+def _fit(budget: int, horizons: Horizons, geometry: Mapping[int, LayerGeometry], window: int) -> PrecisionPlan:
     options = {layer: _Options.of(each, geometry[layer], window) for layer, each in horizons.layers.items()}
 
-    def plan(price: float) -> TierPlan:
-        tiers = {layer: tuple(Tier(tier) for tier in each.at(price)) for layer, each in options.items()}
-        return TierPlan(tiers=tiers, replay_tokens=window)
+    def plan(price: float) -> PrecisionPlan:
+        precisions = {
+            layer: tuple(Precision(precision) for precision in each.at(price)) for layer, each in options.items()
+        }
+        return PrecisionPlan(precisions=precisions, replay_tokens=window)
 
     low, high = -60.0, 10.0  # exponents of the price: at the low end everything is exact, at the high end nothing kept
     if plan_bytes(plan(np.exp(low)), geometry) <= budget:
@@ -120,33 +122,35 @@ def _fit(budget: int, horizons: Horizons, geometry: Mapping[int, LayerGeometry],
 
 
 def _spend(
-    plan: TierPlan, budget: int, geometry: Mapping[int, LayerGeometry], options: Mapping[int, _Options]
-) -> TierPlan:
+    plan: PrecisionPlan, budget: int, geometry: Mapping[int, LayerGeometry], options: Mapping[int, _Options]
+) -> PrecisionPlan:
     """Raise single units, best error per byte first, while there are bytes left."""
     left = budget - plan_bytes(plan, geometry)
-    tiers = {layer: list(each) for layer, each in plan.tiers.items()}
-    while steps := _steps(tiers, left, options):  # again, since a unit may be raised twice
-        for _, layer, unit, tier in steps:
+    precisions = {layer: list(each) for layer, each in plan.precisions.items()}
+    while steps := _steps(precisions, left, options):  # again, since a unit may be raised twice
+        for _, layer, unit, precision in steps:
             sizes = options[layer].sizes[:, unit]
-            more = sizes[tier] - sizes[tiers[layer][unit]]
-            if tier > tiers[layer][unit] and more <= left:
+            more = sizes[precision] - sizes[precisions[layer][unit]]
+            if precision > precisions[layer][unit] and more <= left:
                 left -= int(more)
-                tiers[layer][unit] = tier
-    return TierPlan(tiers={layer: tuple(each) for layer, each in tiers.items()}, replay_tokens=plan.replay_tokens)
+                precisions[layer][unit] = precision
+    return PrecisionPlan(
+        precisions={layer: tuple(each) for layer, each in precisions.items()}, replay_tokens=plan.replay_tokens
+    )
 
 
 def _steps(
-    tiers: Mapping[int, list[Tier]], left: int, options: Mapping[int, _Options]
-) -> list[tuple[float, int, int, Tier]]:
-    """Single units that could be raised for at most `left` bytes: error per byte, layer, unit and tier, best first."""
-    steps: list[tuple[float, int, int, Tier]] = []
-    for layer, each in tiers.items():
+    precisions: Mapping[int, list[Precision]], left: int, options: Mapping[int, _Options]
+) -> list[tuple[float, int, int, Precision]]:
+    """Units that could be raised for at most `left` bytes: error per byte, layer, unit, precision, best first."""
+    steps: list[tuple[float, int, int, Precision]] = []
+    for layer, each in precisions.items():
         errors, sizes = options[layer].errors, options[layer].sizes
         for unit, now in enumerate(each):
-            for tier in (Tier.INT4, Tier.INT8, Tier.EXACT):
-                more, gain = sizes[tier, unit] - sizes[now, unit], errors[now, unit] - errors[tier, unit]
-                if tier > now and gain > 0 and 0 < more <= left:
-                    steps.append((gain / more, layer, unit, tier))
+            for precision in (Precision.INT4, Precision.INT8, Precision.EXACT):
+                more, gain = sizes[precision, unit] - sizes[now, unit], errors[now, unit] - errors[precision, unit]
+                if precision > now and gain > 0 and 0 < more <= left:
+                    steps.append((gain / more, layer, unit, precision))
     return sorted(steps, reverse=True)
 
 

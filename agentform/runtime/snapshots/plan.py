@@ -1,6 +1,6 @@
 """What is kept of each unit of a recurrent state, and what that takes.
 
-A *unit* is a head, or for KDA a key channel of a head. Its tier::
+A *unit* is a head, or for KDA a key channel of a head. Its precision::
 
     DROP      nothing; zero after a restore
     REPLAY    nothing of its own: the layer's last inputs are kept, and the unit is rebuilt from zero with them
@@ -23,14 +23,22 @@ from enum import IntEnum
 
 from agentform.runtime.snapshots.horizons import LayerHorizons
 
-__all__ = ["BARE_POSITION_BYTES", "RANGE_BYTES", "LayerGeometry", "Tier", "TierPlan", "forgetful_units", "plan_bytes"]
+__all__ = [
+    "BARE_POSITION_BYTES",
+    "RANGE_BYTES",
+    "LayerGeometry",
+    "Precision",
+    "PrecisionPlan",
+    "forgetful_units",
+    "plan_bytes",
+]
 
 
 RANGE_BYTES = 4
 """Of a quantised row beside its values: a float32 scale, or two bfloat16."""
 
 
-class Tier(IntEnum):
+class Precision(IntEnum):
     """What is kept of a unit; see the module docstring."""
 
     DROP = 0
@@ -61,13 +69,13 @@ class LayerGeometry:
         """Key rows of a unit."""
         return self.key_dim // self.units_per_head
 
-    def unit_bytes(self, tier: Tier) -> int:
+    def unit_bytes(self, precision: Precision) -> int:
         """Bytes of one unit, without what the layer keeps once."""
-        if tier in (Tier.DROP, Tier.REPLAY):
+        if precision in (Precision.DROP, Precision.REPLAY):
             return 0
-        if tier is Tier.EXACT:
+        if precision is Precision.EXACT:
             return self.rows_per_unit * self.value_dim * self.state_itemsize
-        values = self.value_dim if tier is Tier.INT8 else (self.value_dim + 1) // 2
+        values = self.value_dim if precision is Precision.INT8 else (self.value_dim + 1) // 2
         return self.rows_per_unit * (values + RANGE_BYTES)
 
     def replay_bytes(self, window_tokens: int) -> int:
@@ -76,26 +84,28 @@ class LayerGeometry:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TierPlan:
-    """The tier of every unit, by layer."""
+class PrecisionPlan:
+    """The precision of every unit, by layer."""
 
-    tiers: Mapping[int, tuple[Tier, ...]]
+    precisions: Mapping[int, tuple[Precision, ...]]
     replay_tokens: int = 0
-    """Window of the layers that hold units of tier REPLAY."""
+    """Window of the layers that hold units of precision REPLAY."""
 
     @property
     def digest(self) -> str:
         """Identifies the plan."""
-        text = repr((self.replay_tokens, [(layer, bytes(tiers)) for layer, tiers in sorted(self.tiers.items())]))
+        text = repr(
+            (self.replay_tokens, [(layer, bytes(precisions)) for layer, precisions in sorted(self.precisions.items())])
+        )
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def count(self) -> Counter[Tier]:
-        """Units by tier."""
-        return Counter(tier for tiers in self.tiers.values() for tier in tiers)
+    def count(self) -> Counter[Precision]:
+        """Units by precision."""
+        return Counter(precision for precisions in self.precisions.values() for precision in precisions)
 
     def replays(self, layer: int) -> bool:
         """Whether the layer keeps its last inputs."""
-        return Tier.REPLAY in self.tiers[layer]
+        return Precision.REPLAY in self.precisions[layer]
 
 
 def forgetful_units(layer: LayerHorizons, window_tokens: int) -> list[int]:
@@ -105,12 +115,14 @@ def forgetful_units(layer: LayerHorizons, window_tokens: int) -> list[int]:
     return [head * size + unit for head, most in enumerate(longest) if most <= window_tokens for unit in range(size)]
 
 
-def plan_bytes(plan: TierPlan, geometry: Mapping[int, LayerGeometry]) -> int:
+def plan_bytes(plan: PrecisionPlan, geometry: Mapping[int, LayerGeometry]) -> int:
     """Bytes of one snapshot."""
     total = 0
-    for layer, tiers in plan.tiers.items():
+    for layer, precisions in plan.precisions.items():
         sizes = geometry[layer]
-        total += sizes.conv_bytes + sum(num * sizes.unit_bytes(tier) for tier, num in Counter(tiers).items())
+        total += sizes.conv_bytes + sum(
+            num * sizes.unit_bytes(precision) for precision, num in Counter(precisions).items()
+        )
         total += sizes.replay_bytes(plan.replay_tokens) if plan.replays(layer) else 0
     return total
 

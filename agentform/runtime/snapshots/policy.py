@@ -9,14 +9,14 @@ from typing import Literal
 
 from agentform.errors import InvalidRequest
 from agentform.runtime.snapshots.horizons import Horizons, LayerHorizons
-from agentform.runtime.snapshots.plan import LayerGeometry, Tier, TierPlan, forgetful_units
+from agentform.runtime.snapshots.plan import LayerGeometry, Precision, PrecisionPlan, forgetful_units
 
 __all__ = ["NAMED_POLICIES", "SnapshotPolicy", "named_policy"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SnapshotPolicy:
-    """How tiers are chosen: by thresholds on the horizon, or by a number of bytes.
+    """How precisions are chosen: by thresholds on the horizon, or by a number of bytes.
 
     ::
 
@@ -43,35 +43,35 @@ class SnapshotPolicy:
         if min(thresholds) < 0:
             raise InvalidRequest("thresholds of a snapshot policy are numbers of tokens, at least 0")
 
-    def plan(self, horizons: Horizons, geometry: Mapping[int, LayerGeometry]) -> TierPlan:
-        """Choose tiers; `geometry` has the same layers. Raises InvalidRequest for a budget that cannot be met."""
+    def plan(self, horizons: Horizons, geometry: Mapping[int, LayerGeometry]) -> PrecisionPlan:
+        """Choose precisions; `geometry` has the same layers. Raises InvalidRequest for a budget that cannot be met."""
         if self.budget_bytes is not None:
             from agentform.runtime.snapshots.allocation import allocate  # needs numpy
 
             return allocate(self.budget_bytes, horizons, geometry)
-        return TierPlan(
-            tiers={layer: self._tiers(each, geometry[layer]) for layer, each in horizons.layers.items()},
+        return PrecisionPlan(
+            precisions={layer: self._precisions(each, geometry[layer]) for layer, each in horizons.layers.items()},
             replay_tokens=self.replay_tokens,
         )
 
-    def _tiers(self, layer: LayerHorizons, geometry: LayerGeometry) -> tuple[Tier, ...]:
-        tiers = [self._tier(horizon) for horizon in layer.tokens]
+    def _precisions(self, layer: LayerHorizons, geometry: LayerGeometry) -> tuple[Precision, ...]:
+        precisions = [self._precision(horizon) for horizon in layer.tokens]
         forgetful = forgetful_units(layer, self.replay_tokens)
-        saved = sum(geometry.unit_bytes(tiers[unit]) for unit in forgetful)
+        saved = sum(geometry.unit_bytes(precisions[unit]) for unit in forgetful)
         if saved > geometry.replay_bytes(self.replay_tokens):
             for unit in forgetful:
-                tiers[unit] = Tier.REPLAY
-        return tuple(tiers)
+                precisions[unit] = Precision.REPLAY
+        return tuple(precisions)
 
-    def _tier(self, horizon: float) -> Tier:
+    def _precision(self, horizon: float) -> Precision:
         if horizon < self.drop_below_tokens:
-            return Tier.DROP
+            return Precision.DROP
         if horizon > self.exact_above_tokens:
-            return Tier.EXACT
-        return Tier.INT4 if horizon < self.int4_below_tokens else _KEEP[self.keep]
+            return Precision.EXACT
+        return Precision.INT4 if horizon < self.int4_below_tokens else _KEEP[self.keep]
 
 
-_KEEP = {"int4": Tier.INT4, "int8": Tier.INT8, "exact": Tier.EXACT}
+_KEEP = {"int4": Precision.INT4, "int8": Precision.INT8, "exact": Precision.EXACT}
 
 NAMED_POLICIES: Mapping[str, SnapshotPolicy] = {
     "exact": SnapshotPolicy(keep="exact"),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentform.errors import InvalidRequest
-from agentform.runtime.snapshots.plan import TierPlan
+from agentform.runtime.snapshots.plan import PrecisionPlan
 from agentform.runtime.snapshots.policy import SnapshotPolicy
 from agentform.runtime.torch.snapshots.codec import SnapshotCodec
 
@@ -30,7 +30,7 @@ class EngineOptions:
     """Most prompt and branch tokens of one step."""
     num_slots: int = 8
     """Live states of models with recurrent layers."""
-    snapshots: str | SnapshotPolicy | TierPlan = "exact"
+    snapshots: str | SnapshotPolicy | PrecisionPlan = "exact"
     """What is kept of a recurrent state: "exact", another name of `NAMED_POLICIES`, a policy, or the tier of every
     unit; with a `codec` that is its business."""
     codec: SnapshotCodec | None = None

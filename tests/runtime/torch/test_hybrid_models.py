@@ -13,7 +13,7 @@ from agentform.errors import CacheBudgetExceeded, EngineError
 from agentform.runtime.engine import Branch, ScoreRequest
 from agentform.runtime.scheduling.snapshot_placement import LEAST_GAP_TOKENS
 from agentform.runtime.torch.engine import TorchEngine
-from agentform.runtime.torch.forward.step import Step
+from agentform.runtime.torch.forward.step import ForwardStep
 from agentform.runtime.torch.forward.transformers_adapter import prepare
 from tests.support.engines import complete, settled
 from tests.support.tiny_hybrids import FAMILIES, write_tiny_hybrid
@@ -196,7 +196,7 @@ async def test_cancelling_keeps_the_live_state_and_frees_the_slot(make_hybrid, g
 async def test_a_step_that_fails_for_one_spares_the_state_of_the_others(make_hybrid, hybrids, gate, monkeypatch):
     """Steps fail in the attention layer, when recurrent layers have moved on; the others run again from the start."""
     engine = make_hybrid(max_batch_tokens=64)
-    attend, failed = Step.attend, []
+    attend, failed = ForwardStep.attend, []
 
     def broken(step, *args):
         if 104 in step.input_ids:
@@ -204,7 +204,7 @@ async def test_a_step_that_fails_for_one_spares_the_state_of_the_others(make_hyb
             raise RuntimeError("broken step")
         return attend(step, *args)
 
-    monkeypatch.setattr(Step, "attend", broken)
+    monkeypatch.setattr(ForwardStep, "attend", broken)
     reference = hybrids("qwen3_next")[1]
     outcomes = {}
 

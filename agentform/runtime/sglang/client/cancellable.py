@@ -9,7 +9,7 @@ import httpx
 __all__ = ["cancellable"]
 
 
-class _Body(httpx.AsyncByteStream):
+class _PlainBody(httpx.AsyncByteStream):
     def __init__(self, content: bytes) -> None:
         self._content = content
 
@@ -32,5 +32,5 @@ def cancellable(request: httpx.Request) -> httpx.Request:
 
     httpx's own is an async generator, which a cancelled request leaves to the garbage collector; trio warns of it.
     """
-    request.stream = _Body(request.content)
+    request.stream = _PlainBody(request.content)
     return request

@@ -12,7 +12,7 @@ from agentform.runtime.sglang.client.server_info import Served
 from agentform.runtime.sglang.client.transport import Transport
 from agentform.runtime.sglang.wire.failures import understood
 from agentform.runtime.sglang.wire.replies import ScoreReading
-from agentform.runtime.sglang.wire.requests import Question, plan_score, score_body, warm_body
+from agentform.runtime.sglang.wire.requests import PathCandidates, plan_score, score_body, warm_body
 
 __all__ = ["RemoteScore"]
 
@@ -43,14 +43,14 @@ class RemoteScore:
         return reading.result()
 
     async def _answers(
-        self, request: ScoreRequest, batch: Sequence[Question], headers: Mapping[str, str]
+        self, request: ScoreRequest, batch: Sequence[PathCandidates], headers: Mapping[str, str]
     ) -> list[dict[str, Any]]:
         """A router gets one request per question: it takes one list of candidates only, and sends a batch wherever its
         whole text fits best, which need not be where the prompt is cached."""
         if not self._served.is_router:
             return await self._transport.ask("/generate", score_body(request, batch), headers=headers)
 
-        async def ask(question: Question) -> dict[str, Any]:
+        async def ask(question: PathCandidates) -> dict[str, Any]:
             body = score_body(request, [question])
             single = body | {key: body[key][0] for key in ("input_ids", "token_ids_logprob")}
             return await self._transport.ask("/generate", single, headers=headers)

@@ -38,7 +38,7 @@ from agentform.runtime.sglang.wire.failures import understood
 from agentform.runtime.sglang.wire.grammars import llguidance_params, xgrammar_params
 from agentform.runtime.sglang.wire.requests import Body, generate_body, most_new_tokens
 from agentform.runtime.sglang.wire.retry_policy import RetryPolicy
-from agentform.runtime.sglang.wire.usage_totals import Counts
+from agentform.runtime.sglang.wire.usage_totals import UsageTotals
 from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
 
 __all__ = ["SGLangServer"]
@@ -132,7 +132,7 @@ class SGLangServer:
             eos_ids=lambda: self._tokenizer.eos_ids,
         )
         self._scores = RemoteScore(self._transport, served)
-        self._counts = Counts(capacity_tokens=served.capacity_tokens or 0)
+        self._counts = UsageTotals(capacity_tokens=served.capacity_tokens or 0)
         self._in_flight = InFlight()
         self._transport.after_outage = self._check_model_again
 

@@ -51,14 +51,14 @@ def main() -> None:
     link = Connection(int(sys.argv[1]))
     arguments = json.loads(link.recv_bytes())
     try:
-        server = _Server(link, _launch(arguments))
+        server = _EngineHost(link, _launch(arguments))
     except BaseException as error:
         _send(link, {"failed": f"{type(error).__name__}: {error}"})
         _end()
     asyncio.run(server.serve())
 
 
-class _Server:
+class _EngineHost:
     def __init__(self, link: Connection, engine: Any) -> None:
         self._link = link
         self._engine = engine

@@ -32,7 +32,7 @@ from agentform.runtime.sglang.wire.requests import (
     score_body,
     warm_body,
 )
-from agentform.runtime.sglang.wire.usage_totals import Counts
+from agentform.runtime.sglang.wire.usage_totals import UsageTotals
 from agentform.runtime.sglang.wire.versions import check_version
 from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
 
@@ -81,7 +81,7 @@ class SGLangEngine:
             vocabulary_size=min(self._info.vocabulary_size, tokenizer.vocabulary_size),
             eos_ids=lambda: tokenizer.eos_ids,
         )
-        self._counts = Counts(capacity_tokens=self._capacity)
+        self._counts = UsageTotals(capacity_tokens=self._capacity)
 
     @property
     def info(self) -> ModelInfo:

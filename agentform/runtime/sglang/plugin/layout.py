@@ -19,7 +19,7 @@ from agentform.errors import HorizonsUnknown, InvalidRequest
 from agentform.runtime.snapshots.horizons import Horizons
 from agentform.runtime.snapshots.policy import SnapshotPolicy
 from agentform.runtime.torch.snapshots.codec import LayerState, StateShape
-from agentform.runtime.torch.snapshots.tiered_codec import DecayCodec, geometry_of
+from agentform.runtime.torch.snapshots.decay_codec import DecayCodec, geometry_of
 
 __all__ = ["LiveStates", "SlotLayout", "StateSizes"]
 

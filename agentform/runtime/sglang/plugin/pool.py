@@ -32,7 +32,7 @@ class LivePool(Protocol):
 
 
 @dataclass(kw_only=True)
-class _Counts:
+class _PoolCounts:
     stored: int = 0
     restored: int = 0
     restored_tokens: int = 0
@@ -58,7 +58,7 @@ class SnapshotPool:
         self.layout = layout
         self.ledger = SlotLedger(num_slots, report=report)
         self._policy = policy
-        self._counts = _Counts()
+        self._counts = _PoolCounts()
         self._rows = torch.empty(num_slots, layout.slot_bytes, dtype=torch.uint8, device=device)
         self._translate: Callable[[Tensor], Tensor] = lambda slots: slots
 

@@ -32,7 +32,7 @@ class SnapshotPoolStatistics:
     """Counters since SGLang started; sizes as they are now."""
 
     codec: str
-    """Digests of the decay parameters and of all tiers."""
+    """Digests of the decay parameters and of all precisions."""
     policy: str
     num_slots: int
     slot_bytes: int

@@ -8,7 +8,7 @@ from typing import Any
 from agentform.errors import CacheBudgetExceeded, EngineError, GrammarError, InvalidRequest
 from agentform.messages import Usage
 from agentform.runtime.engine import ScoreRequest, ScoreResult
-from agentform.runtime.sglang.wire.requests import Question
+from agentform.runtime.sglang.wire.requests import PathCandidates
 
 __all__ = ["ScoreReading", "completion_usage", "error_of", "raise_if_aborted"]
 
@@ -48,7 +48,7 @@ class ScoreReading:
         raise_if_aborted(reply)
         self._count(reply, len(self._request.prompt_ids))
 
-    def answered(self, questions: Sequence[Question], replies: Sequence[Mapping[str, Any]]) -> None:
+    def answered(self, questions: Sequence[PathCandidates], replies: Sequence[Mapping[str, Any]]) -> None:
         """A batch came back, in the order asked. Raises EngineError for a reply that lacks what was asked."""
         for question, reply in zip(questions, replies, strict=True):
             raise_if_aborted(reply)
@@ -101,7 +101,7 @@ def error_of(message: str, *, status: int | None = None) -> EngineError | Gramma
     return InvalidRequest(f"SGLang: {said}") if status == 400 else EngineError(f"SGLang: {said}")
 
 
-def _logprobs(question: Question, reply: Mapping[str, Any]) -> dict[int, float]:
+def _logprobs(question: PathCandidates, reply: Mapping[str, Any]) -> dict[int, float]:
     """log p by token id; SGLang gives `[log p, id, text]` for each, at each position that was sampled at."""
     rows = (reply.get("meta_info") or {}).get("output_token_ids_logprobs") or [[]]
     found = {int(entry[1]): float(entry[0]) for entry in rows[0] or ()}

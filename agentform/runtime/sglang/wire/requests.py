@@ -12,13 +12,13 @@ from agentform.runtime.engine import GenerateRequest, ScoreRequest
 __all__ = [
     "MOST_BRANCHES",
     "Body",
-    "Question",
+    "PathCandidates",
     "ScorePlan",
     "generate_body",
     "in_batches",
     "most_new_tokens",
+    "path_candidates",
     "plan_score",
-    "questions_of",
     "score_body",
     "warm_body",
 ]
@@ -31,7 +31,7 @@ MOST_BRANCHES = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class PathCandidates:
     """The candidates that are asked for at the end of one path."""
 
     path: tuple[int, ...]
@@ -74,7 +74,7 @@ def warm_body(request: ScoreRequest) -> Body:
     return {"input_ids": list(request.prompt_ids), "sampling_params": _read_only(), **_apart(request)}
 
 
-def score_body(request: ScoreRequest, questions: Sequence[Question]) -> Body:
+def score_body(request: ScoreRequest, questions: Sequence[PathCandidates]) -> Body:
     """One batch of questions; each prompt goes on with its path, and the log p of its candidates comes back."""
     return {
         **_apart(request),
@@ -85,12 +85,12 @@ def score_body(request: ScoreRequest, questions: Sequence[Question]) -> Body:
     }
 
 
-def questions_of(request: ScoreRequest) -> tuple[Question, ...]:
+def path_candidates(request: ScoreRequest) -> tuple[PathCandidates, ...]:
     """Every path once, in the order asked, with all candidates that any branch asks for there."""
     wanted: dict[tuple[int, ...], dict[int, None]] = {}
     for branch in request.branches:
         wanted.setdefault(branch.path, {}).update(dict.fromkeys(branch.candidates))
-    return tuple(Question(path=path, candidates=tuple(ids)) for path, ids in wanted.items())
+    return tuple(PathCandidates(path=path, candidates=tuple(ids)) for path, ids in wanted.items())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,7 @@ class ScorePlan:
     """How a score is asked: read the prompt first, if `warm`, then the batches one after the other."""
 
     warm: bool
-    batches: tuple[Sequence[Question], ...]
+    batches: tuple[Sequence[PathCandidates], ...]
 
 
 def plan_score(request: ScoreRequest, most: int = MOST_BRANCHES) -> ScorePlan:
@@ -106,14 +106,14 @@ def plan_score(request: ScoreRequest, most: int = MOST_BRANCHES) -> ScorePlan:
 
     A single question needs neither.
     """
-    questions = questions_of(request)
+    questions = path_candidates(request)
     at_end = [question for question in questions if not question.path]
     others = [question for question in questions if question.path]
     batches = [batch for batch in (at_end, *in_batches(others, most)) if batch]
     return ScorePlan(warm=not at_end and len(others) != 1, batches=tuple(batches))
 
 
-def in_batches(questions: Sequence[Question], most: int = MOST_BRANCHES) -> list[Sequence[Question]]:
+def in_batches(questions: Sequence[PathCandidates], most: int = MOST_BRANCHES) -> list[Sequence[PathCandidates]]:
     """Cut into batches of at most `most`."""
     return [questions[start : start + most] for start in range(0, len(questions), most)]
 

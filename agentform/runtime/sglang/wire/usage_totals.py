@@ -9,12 +9,12 @@ from agentform._util.lru import BoundedDict
 from agentform.messages import Usage
 from agentform.runtime.cache.statistics import CacheStatistics, ConversationStatistics
 
-__all__ = ["Counts"]
+__all__ = ["UsageTotals"]
 
 _CONVERSATIONS = 1024
 
 
-class Counts:
+class UsageTotals:
     """Adds up usage; safe to use from several threads."""
 
     def __init__(self, *, capacity_tokens: int = 0) -> None:

@@ -71,7 +71,7 @@ class FusedBlock(nn.Module):
         self._width: int = width
         self._scale: float = attention.scaling
         self._activation: nn.Module = layer.mlp.act_fn
-        self.input_norm, self.mlp_norm = _Norm(layer.input_layernorm), _Norm(layer.post_attention_layernorm)
+        self.input_norm, self.mlp_norm = _FastNorm(layer.input_layernorm), _FastNorm(layer.post_attention_layernorm)
         self.qkv, self.out = products["qkv"], products["out"]
         self.gate_up, self.down = products["gate_up"], products["down"]
         # A module that is looked up and called by a module costs as much as an operation; these have no hooks.
@@ -103,7 +103,7 @@ class FusedBlock(nn.Module):
         return step.attend(self._layer, query, key, value, self._scale).view(tokens, -1)
 
 
-class _Norm(nn.Module):
+class _FastNorm(nn.Module):
     """Root mean square norm of float32, rounded once to the dtype that the model computes in.
 
     x / sqrt(mean(x^2) + epsilon) is sqrt(dim) x / hypot(|x|, sqrt(dim epsilon)): for few tokens half the time of
@@ -150,7 +150,7 @@ def fuse_blocks(model: nn.Module, make_product: MakeProduct) -> int:
         blocks.append(FusedBlock(layer, _products(layer, f"model.layers.{index}", make_product)))
     base.layers = nn.ModuleList([FusedBlocks(blocks)])
     base.rotary_emb = _SignedRotary(base.rotary_emb)
-    base.norm = _Norm(base.norm)
+    base.norm = _FastNorm(base.norm)
     return len(blocks)
 
 

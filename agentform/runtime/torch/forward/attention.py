@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from agentform.runtime.cache.ranges import Runs
+from agentform.runtime.cache.ranges import PositionRanges
 
 __all__ = ["Span", "attend", "kv_dtype"]
 
@@ -28,7 +28,7 @@ class Span:
 
     start: int
     stop: int
-    runs: Runs
+    runs: PositionRanges
     """KV positions, those of the tokens themselves last."""
     mask: Tensor | None
     """Additive, `[tokens, tokens]`, among the tokens themselves, no token seeing a later one; `None` for one.

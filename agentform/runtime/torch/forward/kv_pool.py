@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from agentform.runtime.cache.ranges import Runs, count
+from agentform.runtime.cache.ranges import PositionRanges, count
 from agentform.runtime.snapshots.plan import BARE_POSITION_BYTES
 
 __all__ = ["KVPool", "LayerShape", "bytes_per_position"]
@@ -59,16 +59,16 @@ class KVPool:
             self._keys[layer].index_copy_(1, slots, key)
             self._values[layer].index_copy_(1, slots, value)
 
-    def read(self, layer: int, runs: Runs, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    def read(self, layer: int, runs: PositionRanges, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Keys and values at `runs`, `[kv_heads, positions, dim]`: a view for one run of this dtype, else one copy."""
         return _gathered(self._keys[layer], runs, dtype), _gathered(self._values[layer], runs, dtype)
 
-    def export(self, runs: Runs) -> Tensor:
+    def export(self, runs: PositionRanges) -> Tensor:
         """KV at `runs` in an order that does not depend on how they are cut, uint8 `[count(runs) * bytes]`."""
         parts = [torch.cat([t[:, start:stop] for start, stop in runs], dim=1) for t in self._stored]
         return torch.cat([part.reshape(-1).view(torch.uint8) for part in parts]).cpu()
 
-    def adopt(self, runs: Runs, data: Tensor, num: int, *, skip: int) -> None:
+    def adopt(self, runs: PositionRanges, data: Tensor, num: int, *, skip: int) -> None:
         """Write tokens of what `export` gave for `num` tokens, those from `skip` on, to `runs` until they are full."""
         done = 0
         for tensor in self._stored:
@@ -81,7 +81,7 @@ class KVPool:
                 tensor[:, start:stop] = rows[:, at : at + stop - start]
                 at += stop - start
 
-    def write_bytes(self, runs: Runs, offset: int, data: Tensor) -> None:
+    def write_bytes(self, runs: PositionRanges, offset: int, data: Tensor) -> None:
         """Put `data`, uint8 `[n]`, at `[offset, offset + n)` of the bytes of `runs`."""
         done = 0
         for piece in self._pieces(runs, offset, len(data)):
@@ -89,11 +89,11 @@ class KVPool:
             done += len(piece)
         assert done == len(data), "bytes beyond the end of the positions"
 
-    def read_bytes(self, runs: Runs, offset: int, num: int) -> Tensor:
+    def read_bytes(self, runs: PositionRanges, offset: int, num: int) -> Tensor:
         """A copy of bytes `[offset, offset + num)` of `runs`, uint8 `[num]`."""
         return torch.cat(list(self._pieces(runs, offset, num)))
 
-    def _pieces(self, runs: Runs, offset: int, num: int) -> Iterator[Tensor]:
+    def _pieces(self, runs: PositionRanges, offset: int, num: int) -> Iterator[Tensor]:
         """Views, uint8 `[m]` each, that together are bytes `[offset, offset + num)` of `runs`."""
         for start, stop in runs:
             for tensor in self._stored:
@@ -110,7 +110,7 @@ class KVPool:
                     offset -= min(offset, size)
 
 
-def _gathered(stored: Tensor, runs: Runs, dtype: torch.dtype) -> Tensor:
+def _gathered(stored: Tensor, runs: PositionRanges, dtype: torch.dtype) -> Tensor:
     if len(runs) == 1:
         start, stop = runs[0]
         return stored[:, start:stop].to(dtype)

@@ -71,7 +71,7 @@ class DenseConfig:
         return None if None in found.values() else cls(**found)  # pyright: ignore[reportArgumentType]
 
 
-class _Norm(nn.Module):
+class _RMSNorm(nn.Module):
     def __init__(self, size: int, epsilon: float) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(size))
@@ -146,8 +146,8 @@ class DenseLayer(nn.Module):
         super().__init__()
         self.self_attn = _Attention(config, layer, biased)
         self.mlp = _MLP(config, biased)
-        self.input_layernorm = _Norm(config.hidden_size, config.rms_norm_eps)
-        self.post_attention_layernorm = _Norm(config.hidden_size, config.rms_norm_eps)
+        self.input_layernorm = _RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.post_attention_layernorm = _RMSNorm(config.hidden_size, config.rms_norm_eps)
 
     def forward(
         self, hidden_states: Tensor, *, position_embeddings: tuple[Tensor, Tensor], agentform_step: Any
@@ -172,7 +172,7 @@ class _Stack(nn.Module):
         super().__init__()
         self.embed_tokens = _Embedding(config.vocab_size, config.hidden_size)
         self.layers = nn.ModuleList(DenseLayer(config, layer, biased) for layer in range(config.num_hidden_layers))
-        self.norm = _Norm(config.hidden_size, config.rms_norm_eps)
+        self.norm = _RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.rotary_emb = _Rotary(config)
 
 

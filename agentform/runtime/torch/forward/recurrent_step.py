@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from agentform.runtime.cache.ranges import Runs
+from agentform.runtime.cache.ranges import PositionRanges
 from agentform.runtime.scheduling.segment import Segment
 from agentform.runtime.torch.forward.recurrent_cache import Layer, LinearState
 from agentform.runtime.torch.forward.state_pool import StatePool
@@ -35,14 +35,14 @@ class _Chain:
     start: int
     stop: int
     slot: int
-    save: Runs | None
-    settle: Runs | None
+    save: PositionRanges | None
+    settle: PositionRanges | None
     num_tokens: int
     """Tokens of the sequence behind the chain."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Level:
+class _TreeLevel:
     """Branch tokens of one depth of one segment."""
 
     rows: Tensor
@@ -57,7 +57,7 @@ class LinearStep:
     def __init__(self, segments: Sequence[Segment], states: StatePool, *, device: torch.device) -> None:
         self._states = states
         self._chains: list[_Chain] = []
-        self._trees: list[tuple[int, list[_Level]]] = []
+        self._trees: list[tuple[int, list[_TreeLevel]]] = []
         start = 0
         for segment in segments:
             assert segment.slot is not None, "a sequence without a slot"
@@ -101,7 +101,7 @@ class LinearStep:
                 pool.index_copy_(0, self._batch_slots, new.to(pool.dtype))
 
     def _run_tree(
-        self, layer: int, compute: Layer, hidden: Tensor, out: Tensor, slot: int, levels: list[_Level]
+        self, layer: int, compute: Layer, hidden: Tensor, out: Tensor, slot: int, levels: list[_TreeLevel]
     ) -> None:
         state = self._state(layer, slot)
         copy = self._states.is_written_in_place(layer)
@@ -148,7 +148,7 @@ def _alone(chains: Sequence[_Chain]) -> list[_Chain]:
     return [chain for chain in chains if chain.stop - chain.start == 1 and parts[chain.slot] == 1]
 
 
-def _levels(segment: Segment, start: int, device: torch.device) -> list[_Level]:
+def _levels(segment: Segment, start: int, device: torch.device) -> list[_TreeLevel]:
     """The branches of a segment by depth."""
     assert segment.parents is not None
     chain = segment.num_chain
@@ -162,7 +162,7 @@ def _levels(segment: Segment, start: int, device: torch.device) -> list[_Level]:
         place[index] = (depth, len(levels[depth]))
         levels[depth].append(index)
     return [
-        _Level(
+        _TreeLevel(
             rows=_indices([start + index for index in level], device),
             parents=_indices([place[segment.parents[index]][1] for index in level], device) if depth else None,
         )

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from agentform.runtime.cache.ranges import Runs
+from agentform.runtime.cache.ranges import PositionRanges
 from agentform.runtime.scheduling.segment import Segment
-from agentform.runtime.snapshots.plan import TierPlan
+from agentform.runtime.snapshots.plan import PrecisionPlan
 from agentform.runtime.snapshots.policy import SnapshotPolicy
 from agentform.runtime.torch.forward.kv_pool import KVPool
 from agentform.runtime.torch.forward.memory_plan import plan_memory
 from agentform.runtime.torch.forward.state_pool import StatePool
-from agentform.runtime.torch.forward.step import Step
+from agentform.runtime.torch.forward.step import ForwardStep
 from agentform.runtime.torch.forward.transformers_adapter import CausalModel, forward, prepare, probe_layers
 from agentform.runtime.torch.snapshots.codec import SnapshotCodec
-from agentform.runtime.torch.snapshots.tiered_codec import make_codec
+from agentform.runtime.torch.snapshots.decay_codec import make_codec
 
 __all__ = ["ModelRunner"]
 
@@ -32,7 +32,7 @@ class ModelRunner:
         kv_budget_bytes: int,
         num_slots: int = 8,
         num_branches: int = 32,
-        snapshots: str | SnapshotPolicy | TierPlan = "exact",
+        snapshots: str | SnapshotPolicy | PrecisionPlan = "exact",
         codec: SnapshotCodec | None = None,
         refresh_tokens: int = 0,
     ) -> None:
@@ -86,23 +86,25 @@ class ModelRunner:
         """
         with torch.inference_mode():
             self._load(segments)
-            step = Step(segments, self._pool, self._states, dtype=self.dtype, device=self.device)
+            step = ForwardStep(segments, self._pool, self._states, dtype=self.dtype, device=self.device)
             logits = forward(self._model, step, step.input_ids, step.position_ids)
             return logits.split([len(segment.rows) for segment in segments])
 
-    def save_state(self, slot: int, runs: Runs) -> None:
+    def save_state(self, slot: int, runs: PositionRanges) -> None:
         """Copy the live state of a slot into a snapshot."""
         assert self._states is not None, "a model without recurrent layers"
         with torch.inference_mode():
             self._states.save(slot, runs)
 
-    def export(self, runs: Runs, snapshot: Runs) -> tuple[bytes, bytes]:
+    def export(self, runs: PositionRanges, snapshot: PositionRanges) -> tuple[bytes, bytes]:
         """KV at `runs` and the snapshot at `snapshot` (none for `()`), to be kept elsewhere."""
         with torch.inference_mode():
             state = self._pool.read_bytes(snapshot, 0, self.snapshot_bytes).cpu() if snapshot else None
             return self._pool.export(runs).numpy().tobytes(), b"" if state is None else state.numpy().tobytes()
 
-    def adopt(self, runs: Runs, kv: bytes, num: int, *, skip: int, snapshot: Runs, state: bytes) -> None:
+    def adopt(
+        self, runs: PositionRanges, kv: bytes, num: int, *, skip: int, snapshot: PositionRanges, state: bytes
+    ) -> None:
         """Write what `export` gave for `num` tokens, from `skip` on, to `runs`, and its snapshot to `snapshot`."""
         with torch.inference_mode():
             if runs:
@@ -110,7 +112,7 @@ class ModelRunner:
             if snapshot:
                 self._states_bytes(snapshot, state)
 
-    def _states_bytes(self, snapshot: Runs, state: bytes) -> None:
+    def _states_bytes(self, snapshot: PositionRanges, state: bytes) -> None:
         self._pool.write_bytes(snapshot, 0, torch.frombuffer(bytearray(state), dtype=torch.uint8).to(self.device))
 
     @property

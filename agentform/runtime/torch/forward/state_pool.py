@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from agentform.runtime.cache.ranges import Runs
+from agentform.runtime.cache.ranges import PositionRanges
 from agentform.runtime.torch.forward.kv_pool import KVPool
 from agentform.runtime.torch.forward.recurrent_cache import Layer, LinearState
 from agentform.runtime.torch.snapshots.codec import LayerState, Rebuild, SnapshotCodec, StateShape
@@ -84,12 +84,12 @@ class StatePool:
             if each is not None:
                 each[slot].zero_()
 
-    def load(self, slot: int, runs: Runs, *, num_tokens: int) -> None:
+    def load(self, slot: int, runs: PositionRanges, *, num_tokens: int) -> None:
         """Copy a snapshot that was taken behind `num_tokens` tokens into a slot."""
         for layer in self._offsets:
             self._load_layer(layer, slot, runs, num_tokens)
 
-    def load_cold(self, slot: int, runs: Runs, *, num_tokens: int) -> None:
+    def load_cold(self, slot: int, runs: PositionRanges, *, num_tokens: int) -> None:
         """The same for a warm-up over the last tokens: what the snapshot does not hold starts from zero with them.
 
         Heads of which something was dropped are zero as a whole: in a delta rule key channels read one another, and a
@@ -108,7 +108,7 @@ class StatePool:
             if state.conv is not None:
                 state.conv.zero_()
 
-    def settle(self, layer: int, slot: int, runs: Runs, *, num_tokens: int) -> None:
+    def settle(self, layer: int, slot: int, runs: PositionRanges, *, num_tokens: int) -> None:
         """End a warm-up: only what was to be brought back keeps what it learned, the rest is loaded again."""
         state = self._state(layer, slot)
         warmed = self._warmed(layer, state)
@@ -123,12 +123,12 @@ class StatePool:
         if rows is not None:
             rows[slots] = torch.cat([rows[slots], hidden], dim=1)[:, -rows.shape[1] :]
 
-    def save(self, slot: int, runs: Runs) -> None:
+    def save(self, slot: int, runs: PositionRanges) -> None:
         """Copy a slot into a snapshot."""
         for layer in self._offsets:
             self.save_layer(layer, slot, runs)
 
-    def save_layer(self, layer: int, slot: int, runs: Runs) -> None:
+    def save_layer(self, layer: int, slot: int, runs: PositionRanges) -> None:
         """The part of `save` that belongs to one layer."""
         offset = self._offsets[layer]
         for part in self._codec.encode(layer, self._state(layer, slot)):
@@ -148,7 +148,7 @@ class StatePool:
             inputs=None if inputs is None else inputs[slot],
         )
 
-    def _load_layer(self, layer: int, slot: int, runs: Runs, num_tokens: int) -> None:
+    def _load_layer(self, layer: int, slot: int, runs: PositionRanges, num_tokens: int) -> None:
         data = self._kv.read_bytes(runs, self._offsets[layer], self._sizes[layer])
         self._codec.decode(layer, data, self._state(layer, slot), self._rebuild(layer, num_tokens))
 

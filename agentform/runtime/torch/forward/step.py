@@ -26,10 +26,10 @@ from agentform.runtime.torch.forward.recurrent_cache import Layer
 from agentform.runtime.torch.forward.recurrent_step import LinearStep
 from agentform.runtime.torch.forward.state_pool import StatePool
 
-__all__ = ["Step"]
+__all__ = ["ForwardStep"]
 
 
-class Step:
+class ForwardStep:
     """Tensors of one step, built once and read by every layer; the model calls `attend` per layer."""
 
     def __init__(

@@ -15,7 +15,7 @@ from agentform.errors import HorizonsUnknown, InvalidRequest, WrongSnapshotSlot
 from agentform.runtime.sglang.plugin.layout import SlotLayout
 from agentform.runtime.sglang.plugin.pool import SnapshotPool
 from agentform.runtime.sglang.plugin.slot_owners import Content
-from agentform.runtime.snapshots.plan import Tier
+from agentform.runtime.snapshots.plan import Precision
 from agentform.runtime.snapshots.policy import SnapshotPolicy, named_policy
 from tests.support.live_states import HEADS, HORIZONS, KEY, LAYERS, NUM_LIVE, VALUE, LivePool, sizes
 
@@ -51,14 +51,16 @@ def check_restored(pool, before, after):
     for index, layer in enumerate(LAYERS):
         for head, tier in enumerate(pool.layout.codec.plan.tiers[layer]):
             was, now = before[0][index, head].float(), after[0][index, head].float()
-            if tier is Tier.DROP:
+            if tier is Precision.DROP:
                 assert not now.any()
-            elif tier is Tier.EXACT:
+            elif tier is Precision.EXACT:
                 assert torch.equal(now, was)
             else:
                 # Steps of a key channel, over its values; the ends of a 4-bit range are bfloat16.
-                spread = was.abs().amax(dim=0) / 127 if tier is Tier.INT8 else (was.amax(dim=0) - was.amin(dim=0)) / 15
-                coarse = 1e-6 if tier is Tier.INT8 else 2**-7 * was.abs().amax(dim=0)
+                spread = (
+                    was.abs().amax(dim=0) / 127 if tier is Precision.INT8 else (was.amax(dim=0) - was.amin(dim=0)) / 15
+                )
+                coarse = 1e-6 if tier is Precision.INT8 else 2**-7 * was.abs().amax(dim=0)
                 assert ((now - was).abs() <= spread / 2 + coarse).all()
 
 
@@ -96,7 +98,7 @@ def test_a_snapshot_has_the_bytes_that_its_tiers_take():
 
     assert exact.slot_bytes == exact.live_slot_bytes
     assert int8.slot_bytes == int8.int8_slot_bytes
-    sized = {Tier.DROP: 0, Tier.INT8: KEY * (VALUE + 4), Tier.EXACT: KEY * VALUE * 4}
+    sized = {Precision.DROP: 0, Precision.INT8: KEY * (VALUE + 4), Precision.EXACT: KEY * VALUE * 4}
     tiers = [tier for layer in LAYERS for tier in three.codec.plan.tiers[layer]]
     assert set(tiers) == set(sized)
     assert three.slot_bytes == len(LAYERS) * conv + sum(sized[tier] for tier in tiers)
@@ -192,10 +194,10 @@ def test_a_live_pool_of_other_sizes_is_refused():
 def test_nothing_is_replayed_where_inputs_are_not_seen():
     """A policy that would replay keeps those heads instead."""
     plan = SlotLayout(named_policy("balanced"), HORIZONS, sizes(), LAYERS).codec.plan
-    assert Tier.REPLAY not in plan.count()
+    assert Precision.REPLAY not in plan.count()
     for budget in range(200, 2000, 100):
         plan = SlotLayout(SnapshotPolicy(budget_bytes=budget), HORIZONS, sizes(), LAYERS).codec.plan
-        assert Tier.REPLAY not in plan.count()
+        assert Precision.REPLAY not in plan.count()
 
 
 class Conversations(RuleBasedStateMachine):

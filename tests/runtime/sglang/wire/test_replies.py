@@ -5,7 +5,7 @@ import pytest
 from agentform.errors import CacheBudgetExceeded, EngineError, GrammarError, InvalidRequest
 from agentform.runtime.engine import Branch, ScoreRequest
 from agentform.runtime.sglang.wire.replies import ScoreReading, error_of, raise_if_aborted
-from agentform.runtime.sglang.wire.requests import questions_of
+from agentform.runtime.sglang.wire.requests import path_candidates
 
 REQUEST = ScoreRequest(
     prompt_ids=(5, 6, 7), branches=(Branch(path=(), candidates=(1, 2, 1)), Branch(path=(8, 9), candidates=(3,)))
@@ -22,7 +22,7 @@ def read(first, second, warm=None):
     reading = ScoreReading(REQUEST)
     if warm is not None:
         reading.warmed(warm)
-    reading.answered(questions_of(REQUEST), [first, second])
+    reading.answered(path_candidates(REQUEST), [first, second])
     return reading.result()
 
 

@@ -7,8 +7,8 @@ from agentform.runtime.engine import Branch, GenerateRequest, Sampling, ScoreReq
 from agentform.runtime.sglang.wire.requests import (
     generate_body,
     in_batches,
+    path_candidates,
     plan_score,
-    questions_of,
     score_body,
     warm_body,
 )
@@ -44,7 +44,7 @@ def test_a_score_samples_nothing_and_asks_for_each_path_its_own_candidates():
         Branch(path=(), candidates=(4,)),
     )
     request = ScoreRequest(prompt_ids=(5,), branches=branches)
-    body = score_body(request, questions_of(request))
+    body = score_body(request, path_candidates(request))
     assert body["input_ids"] == [[5], [5, 8]]
     assert body["token_ids_logprob"] == [[1, 4], [2, 3]]
     assert body["sampling_params"]["max_new_tokens"] == warm_body(request)["sampling_params"]["max_new_tokens"] == 0
@@ -55,7 +55,7 @@ def test_a_salt_is_the_key_under_which_sglang_keeps_a_prefix():
     generate = GenerateRequest(prompt_ids=(5,), max_tokens=1, cache_salt="s")
     for body in (
         warm_body(score),
-        score_body(score, questions_of(score)),
+        score_body(score, path_candidates(score)),
         generate_body(generate, eos_ids=(), grammar={}, max_new_tokens=1),
     ):
         assert body["extra_key"] == "s"
@@ -63,7 +63,7 @@ def test_a_salt_is_the_key_under_which_sglang_keeps_a_prefix():
 
 @given(BRANCHES, st.integers(1, 4))
 def test_batches_hold_every_question_once_and_in_order(branches, most):
-    questions = questions_of(ScoreRequest(prompt_ids=(1,), branches=tuple(branches)))
+    questions = path_candidates(ScoreRequest(prompt_ids=(1,), branches=tuple(branches)))
     batches = in_batches(questions, most)
     assert [question for batch in batches for question in batch] == list(questions)
     assert all(1 <= len(batch) <= most for batch in batches)

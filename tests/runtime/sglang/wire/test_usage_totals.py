@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from agentform.messages import Usage
 from agentform.runtime.sglang.wire import usage_totals as counts
-from agentform.runtime.sglang.wire.usage_totals import Counts
+from agentform.runtime.sglang.wire.usage_totals import UsageTotals
 
 
 def test_usage_adds_up_in_all_and_by_conversation():
-    made = Counts(capacity_tokens=100)
+    made = UsageTotals(capacity_tokens=100)
     made.add(Usage(prompt_tokens=10, cached_tokens=4, computed_tokens=6), "ada")
     made.add(Usage(prompt_tokens=20, cached_tokens=15, computed_tokens=9), None)
     found = made.statistics()
@@ -16,7 +16,7 @@ def test_usage_adds_up_in_all_and_by_conversation():
 
 
 def test_what_is_unknown_does_not_spoil_the_hit_rate():
-    made = Counts()
+    made = UsageTotals()
     made.add(Usage(prompt_tokens=10, cached_tokens=5), None)
     made.add(Usage(prompt_tokens=1000, cached_tokens=None, computed_tokens=None), None)
     assert (made.statistics().requests, made.statistics().hit_rate) == (2, 0.5)
@@ -24,7 +24,7 @@ def test_what_is_unknown_does_not_spoil_the_hit_rate():
 
 def test_conversations_that_were_used_longest_ago_are_forgotten(monkeypatch):
     monkeypatch.setattr(counts, "_CONVERSATIONS", 2)
-    made = Counts()
+    made = UsageTotals()
     for name in ("a", "b", "a", "c"):
         made.add(Usage(prompt_tokens=1), name)
     assert set(made.statistics().conversations) == {"a", "c"}

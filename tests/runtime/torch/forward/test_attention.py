@@ -7,7 +7,7 @@ from agentform.runtime.cache.ranges import positions
 from agentform.runtime.scheduling.segment import Segment
 from agentform.runtime.torch.forward import attention
 from agentform.runtime.torch.forward.kv_pool import KVPool, LayerShape, bytes_per_position
-from agentform.runtime.torch.forward.step import Step
+from agentform.runtime.torch.forward.step import ForwardStep
 
 HEADS, KV_HEADS, DIM, VALUE_DIM = 6, 2, 8, 4
 SHAPE = LayerShape(num_kv_heads=KV_HEADS, key_dim=DIM, value_dim=VALUE_DIM)
@@ -57,7 +57,7 @@ def test_step_attends_as_the_textbook_does(segments, as_on_gpu, monkeypatch):
     pool = KVPool({0: SHAPE}, 400, dtype=torch.float32, device=CPU)
     everything = torch.arange(400)
     pool.write(0, torch.randn(KV_HEADS, 400, DIM), torch.randn(KV_HEADS, 400, VALUE_DIM), everything)
-    step = Step(segments, pool, dtype=torch.float32, device=CPU)
+    step = ForwardStep(segments, pool, dtype=torch.float32, device=CPU)
     query = torch.randn(1, HEADS, step.num_tokens, DIM)
     key = torch.randn(1, KV_HEADS, step.num_tokens, DIM)
     value = torch.randn(1, KV_HEADS, step.num_tokens, VALUE_DIM)
@@ -90,7 +90,7 @@ def test_runs_are_read_as_their_positions_one_by_one(dtype):
 def test_position_ids_follow_the_tree():
     segment = Segment(token_ids=(1,) * 5, num_before=10, runs=((0, 15),), parents=(-1, 0, 1, 1, -1))
     pool = KVPool({0: SHAPE}, 20, dtype=torch.float32, device=CPU)
-    assert Step([segment], pool, dtype=torch.float32, device=CPU).position_ids.tolist() == [[10, 11, 12, 12, 10]]
+    assert ForwardStep([segment], pool, dtype=torch.float32, device=CPU).position_ids.tolist() == [[10, 11, 12, 12, 10]]
 
 
 def test_rows_are_counted_over_all_segments():
@@ -100,7 +100,7 @@ def test_rows_are_counted_over_all_segments():
         Segment(token_ids=(1, 2), num_before=0, runs=((5, 7),)),
         Segment(token_ids=(1, 2), num_before=0, runs=((8, 10),), rows=(0, 1)),
     ]
-    assert Step(segments, pool, dtype=torch.float32, device=CPU).rows.tolist() == [2, 5, 6]
+    assert ForwardStep(segments, pool, dtype=torch.float32, device=CPU).rows.tolist() == [2, 5, 6]
 
 
 def test_bytes_per_position_counts_keys_and_values_of_all_layers():

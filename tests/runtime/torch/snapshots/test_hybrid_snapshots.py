@@ -12,7 +12,7 @@ import torch
 
 from agentform.errors import InvalidRequest
 from agentform.runtime.engine import Branch, ScoreRequest
-from agentform.runtime.snapshots.plan import Tier, TierPlan, forgetful_units
+from agentform.runtime.snapshots.plan import Precision, PrecisionPlan, forgetful_units
 from agentform.runtime.snapshots.policy import NAMED_POLICIES, SnapshotPolicy
 from agentform.runtime.torch.engine import TorchEngine
 from agentform.runtime.torch.snapshots.model_horizons import horizons_of_folder
@@ -103,19 +103,21 @@ def test_heads_that_forget_within_the_window_are_rebuilt(make_engine, folders, f
     window = 64
     horizons = horizons_of_folder(folders(family))
 
-    def plan(tier):
+    def plan(precision):
         chosen = {layer: set(forgetful_units(each, window)) for layer, each in horizons.layers.items()}
         assert any(chosen.values())
-        return TierPlan(
-            tiers={
-                layer: tuple(tier if unit in chosen[layer] else Tier.EXACT for unit in range(len(each.tokens)))
+        return PrecisionPlan(
+            precisions={
+                layer: tuple(
+                    precision if unit in chosen[layer] else Precision.EXACT for unit in range(len(each.tokens))
+                )
                 for layer, each in horizons.layers.items()
             },
             replay_tokens=window,
         )
 
-    replayed = cold_and_restored(make_engine(family, snapshots=plan(Tier.REPLAY)))
-    dropped = cold_and_restored(make_engine(family, snapshots=plan(Tier.DROP)))
+    replayed = cold_and_restored(make_engine(family, snapshots=plan(Precision.REPLAY)))
+    dropped = cold_and_restored(make_engine(family, snapshots=plan(Precision.DROP)))
     assert difference(*replayed) < 1e-3
     assert difference(*replayed) < difference(*dropped) / 10
     assert replayed[1].usage.replayed_tokens == dropped[1].usage.replayed_tokens == 0
@@ -138,9 +140,9 @@ def test_heads_that_a_refresh_could_not_fill_stay_silent(make_engine, folders, f
     horizons = horizons_of_folder(folders(family)).layers
 
     def dropping(reaches):
-        return TierPlan(
-            tiers={
-                layer: tuple(Tier.DROP if tokens in reaches else Tier.EXACT for tokens in each.tokens)
+        return PrecisionPlan(
+            precisions={
+                layer: tuple(Precision.DROP if tokens in reaches else Precision.EXACT for tokens in each.tokens)
                 for layer, each in horizons.items()
             }
         )
@@ -247,9 +249,11 @@ def talk(engine, seeds):
 
 @pytest.mark.parametrize("family", ["qwen3_next", "kimi_linear", "falcon_h1"])
 def test_live_states_change_no_answer(folders, family):
-    """Random conversations with branches and edits: exact tiers through the codec, and slots that are taken again."""
+    """Random conversations with branches and edits: all exact, through the codec, and slots that are taken again."""
     horizons = horizons_of_folder(folders(family))
-    exact = TierPlan(tiers={layer: (Tier.EXACT,) * len(each.tokens) for layer, each in horizons.layers.items()})
+    exact = PrecisionPlan(
+        precisions={layer: (Precision.EXACT,) * len(each.tokens) for layer, each in horizons.layers.items()}
+    )
     options = {"max_batch_tokens": 48, "num_threads": 1}
     with closing(tight(folders(family), snapshots=exact, keep_live_states=True, **options)) as warm:
         got = talk(warm, range(3))

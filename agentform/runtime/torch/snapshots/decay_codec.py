@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from agentform.errors import InvalidRequest
 from agentform.kernels.state_pack import pack, pack_int4, unpack
 from agentform.runtime.snapshots.horizons import Horizons, LayerHorizons
-from agentform.runtime.snapshots.plan import LayerGeometry, Tier, TierPlan
+from agentform.runtime.snapshots.plan import LayerGeometry, Precision, PrecisionPlan
 from agentform.runtime.snapshots.policy import SnapshotPolicy, named_policy
 from agentform.runtime.torch.snapshots.codec import (
     ExactCodec,
@@ -37,7 +37,7 @@ __all__ = ["DecayCodec", "geometry_of", "make_codec"]
 
 
 def make_codec(
-    snapshots: str | SnapshotPolicy | TierPlan, model: nn.Module, shapes: Mapping[int, StateShape]
+    snapshots: str | SnapshotPolicy | PrecisionPlan, model: nn.Module, shapes: Mapping[int, StateShape]
 ) -> SnapshotCodec:
     """The codec for a loaded model. Raises InvalidRequest, HorizonsUnknown (also where nothing can be compressed)."""
     if snapshots == "exact":
@@ -73,8 +73,8 @@ def _geometry(layer: LayerHorizons, shape: StateShape) -> LayerGeometry:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Rows:
-    """Rows of one layer by tier, indices `[n]`, and where the quantised ones lie."""
+class _UnitRows:
+    """Rows of one layer by precision, indices `[n]`, and where the quantised ones lie."""
 
     exact: Tensor
     int8: Tensor
@@ -84,39 +84,41 @@ class _Rows:
     """int32 `[heads * key_dim]`, see `state_pack.unpack`."""
 
     @classmethod
-    def of(cls, tiers: Sequence[Tier], rows_per_unit: int, device: torch.device) -> _Rows:
-        by_row = torch.tensor([int(tier) for tier in tiers], device=device).repeat_interleave(rows_per_unit)
+    def of(cls, precisions: Sequence[Precision], rows_per_unit: int, device: torch.device) -> _UnitRows:
+        by_row = torch.tensor([int(precision) for precision in precisions], device=device).repeat_interleave(
+            rows_per_unit
+        )
 
-        def where(tier: Tier) -> Tensor:
-            return (by_row == tier).nonzero().flatten()
+        def where(precision: Precision) -> Tensor:
+            return (by_row == precision).nonzero().flatten()
 
-        int8, int4 = where(Tier.INT8), where(Tier.INT4)
+        int8, int4 = where(Precision.INT8), where(Precision.INT4)
         packed = torch.cat([int8, int4])
         places = torch.full_like(by_row, -1, dtype=torch.int32)
         places[packed] = torch.arange(len(packed), dtype=torch.int32, device=device)
         return cls(
-            exact=where(Tier.EXACT),
+            exact=where(Precision.EXACT),
             int8=int8,
             int4=int4,
-            replayed=where(Tier.REPLAY),
+            replayed=where(Precision.REPLAY),
             places=places,
         )
 
 
 class DecayCodec:
-    """Implements `SnapshotCodec` for a plan of tiers; layers that the plan does not name are kept exactly."""
+    """Implements `SnapshotCodec` for a plan of precisions; layers that the plan does not name are kept exactly."""
 
-    def __init__(self, plan: TierPlan, horizons: Horizons) -> None:
+    def __init__(self, plan: PrecisionPlan, horizons: Horizons) -> None:
         """Raises InvalidRequest if the plan has not the units of the model."""
-        for layer, tiers in plan.tiers.items():
+        for layer, precisions in plan.precisions.items():
             known = horizons.layers.get(layer)
-            if known is None or len(known.tokens) != len(tiers):
+            if known is None or len(known.tokens) != len(precisions):
                 units = 0 if known is None else len(known.tokens)
-                raise InvalidRequest(f"layer {layer} has {units} units; the plan of tiers has {len(tiers)}")
+                raise InvalidRequest(f"layer {layer} has {units} units; the plan of precisions has {len(precisions)}")
         self.plan = plan
         self.horizons = horizons
         self._exact = ExactCodec()
-        self._rows: dict[tuple[int, torch.device], _Rows] = {}
+        self._rows: dict[tuple[int, torch.device], _UnitRows] = {}
 
     @property
     def name(self) -> str:
@@ -126,31 +128,31 @@ class DecayCodec:
     @property
     def is_exact(self) -> bool:
         """See `SnapshotCodec`."""
-        return set(self.plan.count()) <= {Tier.EXACT}
+        return set(self.plan.count()) <= {Precision.EXACT}
 
     def num_bytes(self, layer: int, shape: StateShape) -> int:
         """See `SnapshotCodec`."""
-        if layer not in self.plan.tiers:
+        if layer not in self.plan.precisions:
             return self._exact.num_bytes(layer, shape)
         sizes = _geometry(self.horizons.layers[layer], shape)
-        units = sum(sizes.unit_bytes(tier) for tier in self.plan.tiers[layer])
+        units = sum(sizes.unit_bytes(precision) for precision in self.plan.precisions[layer])
         return sizes.conv_bytes + units + self.num_inputs(layer, shape) * sizes.input_bytes
 
     def num_inputs(self, layer: int, shape: StateShape) -> int:
         """See `SnapshotCodec`."""
-        if layer not in self.plan.tiers or not self.plan.replays(layer):
+        if layer not in self.plan.precisions or not self.plan.replays(layer):
             return 0
         return self.plan.replay_tokens + _geometry(self.horizons.layers[layer], shape).conv_tokens
 
     def dropped(self, layer: int, state: LayerState, *, within_tokens: float = math.inf) -> Tensor | None:
         """See `SnapshotCodec`; tokens are the static horizon."""
-        if layer not in self.plan.tiers:
+        if layer not in self.plan.precisions:
             return None
         view = self._view(layer, state)
         horizons = self.horizons.layers[layer].tokens
         units = [
-            tier is Tier.DROP and horizon <= within_tokens
-            for tier, horizon in zip(self.plan.tiers[layer], horizons, strict=True)
+            precision is Precision.DROP and horizon <= within_tokens
+            for precision, horizon in zip(self.plan.precisions[layer], horizons, strict=True)
         ]
         if not any(units):
             return None
@@ -160,7 +162,7 @@ class DecayCodec:
 
     def encode(self, layer: int, state: LayerState) -> Sequence[Tensor]:
         """See `SnapshotCodec`."""
-        if layer not in self.plan.tiers:
+        if layer not in self.plan.precisions:
             return self._exact.encode(layer, state)
         view = self._view(layer, state)
         rows = self._rows_of(layer, view)
@@ -172,7 +174,7 @@ class DecayCodec:
 
     def decode(self, layer: int, data: Tensor, state: LayerState, rebuild: Rebuild) -> None:
         """See `SnapshotCodec`."""
-        if layer not in self.plan.tiers:
+        if layer not in self.plan.precisions:
             self._exact.decode(layer, data, state, rebuild)
             return
         view = self._view(layer, state)
@@ -209,9 +211,9 @@ class DecayCodec:
     def _is_value_first(self, layer: int) -> bool:
         return self.horizons.layers[layer].kind == "Mamba2"
 
-    def _rows_of(self, layer: int, view: Tensor) -> _Rows:
+    def _rows_of(self, layer: int, view: Tensor) -> _UnitRows:
         key = (layer, view.device)
         if key not in self._rows:
             units = self.horizons.layers[layer].units_per_head
-            self._rows[key] = _Rows.of(self.plan.tiers[layer], view.shape[1] // units, view.device)
+            self._rows[key] = _UnitRows.of(self.plan.precisions[layer], view.shape[1] // units, view.device)
         return self._rows[key]

@@ -13,9 +13,9 @@ from agentform.errors import InvalidRequest
 from agentform.kernels.gated_delta import step_branches
 from agentform.runtime.snapshots.allocation import INT4_ERROR, INT8_ERROR
 from agentform.runtime.snapshots.horizons import EPSILON, Horizons, LayerHorizons
-from agentform.runtime.snapshots.plan import Tier, TierPlan
+from agentform.runtime.snapshots.plan import Precision, PrecisionPlan
 from agentform.runtime.torch.snapshots.codec import ExactCodec, LayerState, StateShape
-from agentform.runtime.torch.snapshots.tiered_codec import DecayCodec
+from agentform.runtime.torch.snapshots.decay_codec import DecayCodec
 
 KINDS = st.sampled_from(["gated delta", "KDA", "Mamba2"])
 KEY, VALUE = 3, 5
@@ -27,10 +27,12 @@ def cases(draw):
     kind = draw(KINDS)
     heads = draw(st.integers(1, 3))
     units = heads * (KEY if kind == "KDA" else 1)
-    tiers = tuple(draw(st.lists(st.sampled_from(list(Tier)), min_size=units, max_size=units)))
+    precisions = tuple(draw(st.lists(st.sampled_from(list(Precision)), min_size=units, max_size=units)))
     dtype = draw(st.sampled_from([torch.float32, torch.bfloat16]))
     layer = LayerHorizons(kind=kind, num_heads=heads, tokens=(9.0,) * units)
-    codec = DecayCodec(TierPlan(tiers={4: tiers}, replay_tokens=2), Horizons(layers={4: layer}, digest="d"))
+    codec = DecayCodec(
+        PrecisionPlan(precisions={4: precisions}, replay_tokens=2), Horizons(layers={4: layer}, digest="d")
+    )
     shape = StateShape(
         conv=(7, 4),
         recurrent=(heads, VALUE, KEY) if kind == "Mamba2" else (heads, KEY, VALUE),
@@ -57,12 +59,12 @@ def nan(*size):
 
 
 def by_row(codec, state):
-    """Tier and values of each key row."""
+    """Precision and values of each key row."""
     layer = codec.horizons.layers[4]
     recurrent = state.recurrent.mT if layer.kind == "Mamba2" else state.recurrent
-    tiers = codec.plan.tiers[4]
+    precisions = codec.plan.precisions[4]
     return [
-        (tiers[head * layer.units_per_head + (key if layer.kind == "KDA" else 0)], recurrent[head, key].float())
+        (precisions[head * layer.units_per_head + (key if layer.kind == "KDA" else 0)], recurrent[head, key].float())
         for head in range(layer.num_heads)
         for key in range(KEY)
     ]
@@ -77,16 +79,16 @@ def test_what_comes_back_is_what_the_tier_says(case):
     back = make_state(codec, shape, nan)
     codec.decode(4, data, back, lambda inputs: torch.full(shape.recurrent, float(len(inputs))))
     assert torch.equal(back.conv, state.conv)
-    for (tier, was), (_, now) in zip(by_row(codec, state), by_row(codec, back), strict=True):
-        if tier is Tier.DROP:
+    for (precision, was), (_, now) in zip(by_row(codec, state), by_row(codec, back), strict=True):
+        if precision is Precision.DROP:
             assert not now.any()
-        elif tier is Tier.REPLAY:
+        elif precision is Precision.REPLAY:
             assert (now == 2 + 3).all()  # the window, and what the convolution needs before it
-        elif tier is Tier.EXACT:
+        elif precision is Precision.EXACT:
             assert torch.equal(now, was)
         else:
-            step = was.abs().max() / 127 if tier is Tier.INT8 else (was.max() - was.min()) / 15
-            ends = 2**-7 * was.abs().max() if tier is Tier.INT4 else 0  # rounded to bfloat16
+            step = was.abs().max() / 127 if precision is Precision.INT8 else (was.max() - was.min()) / 15
+            ends = 2**-7 * was.abs().max() if precision is Precision.INT4 else 0  # rounded to bfloat16
             coarse = 2**-8 * was.abs() if shape.recurrent_dtype == torch.bfloat16 else 1e-6
             assert ((now - was).abs() <= step / 2 + ends + coarse).all()
     if state.inputs is not None:
@@ -104,8 +106,10 @@ def test_a_snapshot_of_a_restored_state_is_the_same_snapshot(case):
         back = make_state(codec, shape, nan)
         codec.decode(4, first, back, lambda inputs: torch.ones(shape.recurrent))
         again = torch.cat(list(codec.encode(4, back)))
-        scales = 7 * 4 * 2 + 4 * VALUE * sum(tier is Tier.EXACT for tier, _ in by_row(codec, state))
-        steps = scales + 4 * sum(tier is Tier.INT8 for tier, _ in by_row(codec, state))  # scales may change a last bit
+        scales = 7 * 4 * 2 + 4 * VALUE * sum(precision is Precision.EXACT for precision, _ in by_row(codec, state))
+        steps = scales + 4 * sum(
+            precision is Precision.INT8 for precision, _ in by_row(codec, state)
+        )  # scales may change a last bit
         assert torch.equal(again[:scales], first[:scales])
         assert torch.equal(again[steps:], first[steps:])
 
@@ -114,7 +118,7 @@ def test_a_snapshot_of_a_restored_state_is_the_same_snapshot(case):
 def test_dropped_units_are_told(case):
     codec, _, state = case
     dropped = codec.dropped(4, state)
-    rows = [tier is Tier.DROP for tier, _ in by_row(codec, state)]
+    rows = [precision is Precision.DROP for precision, _ in by_row(codec, state)]
     if dropped is None:
         assert not any(rows)
     else:
@@ -125,8 +129,8 @@ def test_dropped_units_are_told(case):
 
 def test_of_what_is_dropped_that_which_forgets_soon_is_told():
     layer = LayerHorizons(kind="KDA", num_heads=2, tokens=(5.0, 50.0, 500.0, 50.0, 5000.0, 50.0))
-    tiers = (Tier.DROP,) * 3 + (Tier.INT4, Tier.DROP, Tier.DROP)
-    codec = DecayCodec(TierPlan(tiers={4: tiers}), Horizons(layers={4: layer}, digest="d"))
+    precisions = (Precision.DROP,) * 3 + (Precision.INT4, Precision.DROP, Precision.DROP)
+    codec = DecayCodec(PrecisionPlan(precisions={4: precisions}), Horizons(layers={4: layer}, digest="d"))
     state = LayerState(conv=None, recurrent=torch.ones(2, KEY, VALUE))
 
     def dropped(**options):
@@ -139,12 +143,12 @@ def test_of_what_is_dropped_that_which_forgets_soon_is_told():
 
 
 @pytest.mark.parametrize("horizon", [50.0, 500.0, 5000.0, math.inf])
-@pytest.mark.parametrize(("tier", "error"), [(Tier.INT8, INT8_ERROR), (Tier.INT4, INT4_ERROR)])
-def test_a_chain_of_restores_drifts_no_further_than_the_bound(horizon, tier, error):
+@pytest.mark.parametrize(("precision", "error"), [(Precision.INT8, INT8_ERROR), (Precision.INT4, INT4_ERROR)])
+def test_a_chain_of_restores_drifts_no_further_than_the_bound(horizon, precision, error):
     """50 times: restored, 17 tokens, written again. Energies of roundings add up, and fade at the rate of the head."""
     heads, key_dim, value_dim, tokens = 4, 16, 32, 17
     layer = LayerHorizons(kind="gated delta", num_heads=heads, tokens=(horizon,) * heads)
-    codec = DecayCodec(TierPlan(tiers={4: (tier,) * heads}), Horizons(layers={4: layer}, digest="d"))
+    codec = DecayCodec(PrecisionPlan(precisions={4: (precision,) * heads}), Horizons(layers={4: layer}, digest="d"))
     generator = torch.Generator().manual_seed(0)
     decay = torch.full((1, tokens, heads, 1), math.log(EPSILON) / horizon)
     lengths = torch.tensor([tokens], dtype=torch.int32)
@@ -162,7 +166,7 @@ def test_a_chain_of_restores_drifts_no_further_than_the_bound(horizon, tier, err
 
 
 def test_layers_that_no_plan_names_are_exact():
-    codec = DecayCodec(TierPlan(tiers={}), Horizons(layers={}, digest="d"))
+    codec = DecayCodec(PrecisionPlan(precisions={}), Horizons(layers={}, digest="d"))
     shape = StateShape(conv=(3, 2), recurrent=None)
     state = LayerState(conv=torch.randn(3, 2), recurrent=None)
     assert codec.num_bytes(0, shape) == ExactCodec().num_bytes(0, shape)
@@ -177,16 +181,16 @@ def test_layers_that_no_plan_names_are_exact():
 def test_the_name_tells_weights_and_plans_apart():
     layer = LayerHorizons(kind="gated delta", num_heads=1, tokens=(9.0,))
     names = {
-        DecayCodec(TierPlan(tiers={0: (tier,)}), Horizons(layers={0: layer}, digest=digest)).name
-        for tier in Tier
+        DecayCodec(PrecisionPlan(precisions={0: (precision,)}), Horizons(layers={0: layer}, digest=digest)).name
+        for precision in Precision
         for digest in ("a", "b")
     }
-    assert len(names) == 2 * len(Tier)
+    assert len(names) == 2 * len(Precision)
 
 
 def test_a_plan_for_another_model_is_refused():
     layer = LayerHorizons(kind="gated delta", num_heads=2, tokens=(9.0, 9.0))
-    with pytest.raises(InvalidRequest, match="layer 0 has 2 units; the plan of tiers has 1"):
-        DecayCodec(TierPlan(tiers={0: (Tier.DROP,)}), Horizons(layers={0: layer}, digest=""))
+    with pytest.raises(InvalidRequest, match="layer 0 has 2 units; the plan of precisions has 1"):
+        DecayCodec(PrecisionPlan(precisions={0: (Precision.DROP,)}), Horizons(layers={0: layer}, digest=""))
     with pytest.raises(InvalidRequest, match="layer 1 has 0 units"):
-        DecayCodec(TierPlan(tiers={1: (Tier.DROP,)}), Horizons(layers={0: layer}, digest=""))
+        DecayCodec(PrecisionPlan(precisions={1: (Precision.DROP,)}), Horizons(layers={0: layer}, digest=""))
