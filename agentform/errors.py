@@ -11,6 +11,7 @@
     │   ├── DuplicateTool
     │   ├── UnknownTool
     │   ├── ToolTimeout
+    │   ├── ToolAborted
     │   └── ToolFailed
     ├── GrammarError                a grammar that does not compile
     ├── EngineError                 the engine cannot serve a request
@@ -49,6 +50,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agentform._util.text import text_of
+
 if TYPE_CHECKING:
     from agentform.messages import Evidence, JsonValue
 
@@ -85,6 +88,7 @@ __all__ = [
     "StoreError",
     "StoreVersion",
     "TokenizationChanged",
+    "ToolAborted",
     "ToolError",
     "ToolFailed",
     "ToolTimeout",
@@ -163,11 +167,26 @@ class ToolTimeout(ToolError):
         self.timeout_s = timeout_s
 
 
+class ToolAborted(ToolError):
+    """Raised when a tool raised what is meant to end a program, a task or an iteration, such as SystemExit.
+
+    What it raised is the cause.
+    """
+
+    def __init__(self, name: str, kind: str, said: str) -> None:
+        super().__init__(f"tool {name!r} raised {kind}{': ' if said else ''}{said}")
+        self.name = name
+        self.kind = kind
+        """Class name of what it raised."""
+        self.said = said
+        """Its text."""
+
+
 class ToolFailed(ToolError):
     """Raised when a tool raised and the policy is to raise; the tool's own error is the cause."""
 
     def __init__(self, name: str, error: BaseException) -> None:
-        super().__init__(f"tool {name!r} raised {type(error).__name__}: {error}")
+        super().__init__(f"tool {name!r} raised {type(error).__name__}: {text_of(error)}")
         self.name = name
 
 

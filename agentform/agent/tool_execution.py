@@ -10,10 +10,10 @@ import anyio
 from agentform.agent.approval import Deny, review
 from agentform.agent.observer import Done, Report, ToolObserved, observed
 from agentform.agent.protocols import RunView
-from agentform.errors import ToolFailed
+from agentform.agent.result_text import error_text, result_text, within
+from agentform.errors import ToolAborted, ToolFailed
 from agentform.events import CallReady, ToolFinished, ToolStarted
 from agentform.messages import Message, ToolCall, ToolResult
-from agentform.schema.json_text import dumps, to_jsonable
 from agentform.tools.context import RunContext
 from agentform.tools.tool import Tool
 
@@ -91,21 +91,29 @@ class ToolRound:
                     result = await self._result(tool, call, report)
             except ToolFailed as failure:
                 self.failures[at] = failure
-                result = failed(call, _said(failure.__cause__))
+                result = failed(call, error_text(failure.__cause__))
         await self.finish(at, result)
 
     async def _result(self, tool: Tool[..., Any], call: ToolCall, report: Report) -> ToolResult:
         try:
-            returned = await tool.run(call.arguments, context=self._context(call))
+            text = result_text(await tool.run(call.arguments, context=self._context(call)))
         except Exception as error:
             if (tool.policy.on_error or self.run.agent.on_tool_error) == "raise":
                 raise ToolFailed(call.name, error) from error
-            result = failed(call, _said(error))
-            report(Done(finish="error", error=type(error).__name__, content=result.content))
+            kind = error.kind if isinstance(error, ToolAborted) else type(error).__name__
+            result = failed(call, self._short(error_text(error)))
+            report(Done(finish="error", error=kind, content=result.content))
             return result
-        result = ToolResult(call_id=call.id, name=call.name, content=_as_text(returned))
+        result = ToolResult(call_id=call.id, name=call.name, content=self._short(text))
         report(Done(finish="ok", content=result.content))
         return result
+
+    def _short(self, text: str) -> str:
+        """The text within its share: the results of one turn fill half of what is left of the context at most."""
+        engine = self.run.agent.engine
+        left = engine.info.context_tokens - len(self.run.conversation.token_ids)
+        share = left // (2 * len(self.calls))
+        return within(text, engine.tokenizer, min(share, self.run.limits.result_tokens))
 
     def _operation(self, tool: Tool[..., Any], call: ToolCall) -> ToolObserved:
         return ToolObserved(
@@ -134,11 +142,3 @@ class ToolRound:
 def failed(call: ToolCall, text: str) -> ToolResult:
     """A result that says what went wrong."""
     return ToolResult(call_id=call.id, name=call.name, content=text, is_error=True)
-
-
-def _said(error: BaseException | None) -> str:
-    return f"Error: {type(error).__name__}: {error}"
-
-
-def _as_text(returned: Any) -> str:
-    return returned if isinstance(returned, str) else dumps(to_jsonable(returned))

@@ -34,6 +34,9 @@ class Limits:
     """Free text of a final answer, the reasoning that became the answer included."""
     argument_tokens: int = 128
     """One free argument. One that runs into this because it repeats itself is written again with less room."""
+    result_tokens: int = 16_384
+    """One tool's result. A longer one is cut, with a line that says so, and so is what would fill the context: the
+    results of one turn take half of what is left of it at most."""
     completion_tokens: int | None = None
     """All sampled tokens of the run together; whatever is being written then is cut off."""
     repairs: int = 2
@@ -58,7 +61,15 @@ class Limits:
     """
 
     def __post_init__(self) -> None:
-        for name in ("steps", "same_call", "parallel_calls", "tools_at_once", "answer_tokens", "argument_tokens"):
+        for name in (
+            "steps",
+            "same_call",
+            "parallel_calls",
+            "tools_at_once",
+            "answer_tokens",
+            "argument_tokens",
+            "result_tokens",
+        ):
             if getattr(self, name) < 1:
                 raise ValueError(f"Limits.{name} must be at least 1, got {getattr(self, name)}")
         for name in ("handoffs", "reasoning_tokens", "completion_tokens", "repairs", "joint_candidates"):

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from typing import Any, Literal, NoReturn
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Literal, NoReturn, TypeVar, cast
 
 from pydantic_core import to_jsonable_python
 
+from agentform._util.text import text_of, unicode_text
 from agentform.errors import InvalidInput
 from agentform.messages import JsonValue
 from agentform.schema.form import Path, pointer
 
 __all__ = ["dumps", "loads", "plain", "problems", "to_jsonable"]
+
+T = TypeVar("T")
 
 _MAX_DEPTH = 500
 _BYTES_MODES: tuple[Literal["utf8", "base64"], ...] = ("utf8", "base64")
@@ -25,6 +27,10 @@ def dumps(value: JsonValue) -> str:
 
     Raises `InvalidInput` for NaN, infinities and anything that is not a JSON value, naming the place.
     """
+    return _within_depth(lambda: _dumps(value))
+
+
+def _dumps(value: JsonValue) -> str:
     for path, reason in problems(value):
         raise InvalidInput(f"not JSON at '{pointer(path)}': {reason}")
     return _write(plain(value))
@@ -73,25 +79,58 @@ def problems(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
 def to_jsonable(value: Any) -> JsonValue:
     """The JSON value that stands for a Python value: dates as ISO text, `Decimal` as text, models as objects.
 
-    Never raises for what it does not know: such a value becomes its `str`, and so do NaN and infinities.
+    What it does not know becomes its `str`, and so do NaN and infinities; text that is no Unicode becomes so.
+
+    Raises:
+        InvalidInput: the value is nested too deeply.
     """
     for bytes_mode in _BYTES_MODES:
-        with suppress(Exception):  # bytes that are not UTF-8, a cycle, a serializer that fails
-            made = to_jsonable_python(value, fallback=str, bytes_mode=bytes_mode, serialize_unknown=True)
+        try:
+            made = to_jsonable_python(value, fallback=text_of, bytes_mode=bytes_mode, serialize_unknown=True)
+        except ValueError as error:  # bytes or text that are not UTF-8, a cycle, deeper than pydantic goes
+            if _NESTED in str(error) or isinstance(error, UnicodeEncodeError):
+                return _within_depth(lambda: _walked(value, 0))
+        except Exception:  # a serializer that fails
+            break
+        else:
             return _as_text_where_needed(made)
-    return _as_text_where_needed(str(value))
+    return text_of(value)
+
+
+_NESTED = "serialization depth"
+
+
+def _within_depth(work: Callable[[], T]) -> T:
+    """What `work` returns, where the interpreter's stack is deep enough for it."""
+    try:
+        return work()
+    except RecursionError:
+        raise InvalidInput(f"nested too many levels deep; up to {_MAX_DEPTH} are written") from None
+
+
+def _walked(value: Any, depth: int) -> JsonValue:
+    """The same, container by container."""
+    if depth > _MAX_DEPTH:
+        raise InvalidInput(f"nested more than {_MAX_DEPTH} levels deep")
+    if isinstance(value, Mapping):
+        items = cast("Mapping[Any, Any]", value).items()
+        return {text_of(key): _walked(item, depth + 1) for key, item in items}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_walked(item, depth + 1) for item in cast("Iterable[Any]", value)]
+    if isinstance(value, str):
+        return unicode_text(value)
+    try:
+        return _as_text_where_needed(to_jsonable_python(value, fallback=text_of, serialize_unknown=True))
+    except Exception:
+        return text_of(value)
 
 
 def _as_text_where_needed(value: Any) -> JsonValue:
     if isinstance(value, dict):
-        return {_replaced(str(key)): _as_text_where_needed(item) for key, item in value.items()}
+        return {text_of(key): _as_text_where_needed(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_as_text_where_needed(item) for item in value]
-    return _replaced(str(value)) if _scalar_problem(value) else value
-
-
-def _replaced(text: str) -> str:
-    return text.encode(errors="replace").decode()
+    return text_of(value) if _scalar_problem(value) else value
 
 
 def _write(value: Any) -> str:

@@ -11,7 +11,6 @@ from inspect import Parameter
 from types import UnionType
 from typing import Annotated, Any, Generic, Union, get_args, get_origin, overload
 
-import anyio.to_thread
 from typing_extensions import ParamSpec, TypeVar
 
 from agentform.errors import (
@@ -27,6 +26,7 @@ from agentform.messages import JsonValue
 from agentform.schema.json_text import plain
 from agentform.schema.target import Target, load
 from agentform.schema.validate import Validator
+from agentform.tools.calling import called
 from agentform.tools.context import RunContext
 from agentform.tools.policy import OnToolError, ToolPolicy
 from agentform.tools.signature import (
@@ -99,10 +99,12 @@ class Tool(Generic[P, R]):
 
         An attempt that is too slow or fails is handled as `policy` says; `context` goes to the function if it has a
         parameter for it. An async function is cancelled where it waits. A plain function runs in a worker thread; on
-        cancellation the caller goes on and the thread is left to end by itself, its outcome dropped.
+        cancellation the caller goes on and the thread is left to end by itself, its outcome dropped. What a generator
+        yields, plain or async, is returned as a list.
 
         Raises `CallRejected` when the schema refuses the arguments, `ToolError` when the function needs a context and
-        gets none, `ToolTimeout`, and whatever the function raises, as it is.
+        gets none, `ToolTimeout`, `ToolAborted` for `SystemExit`, `CancelledError` and the like, and whatever else the
+        function raises, as it is.
         """
         parameters = inspect.signature(self.fn).parameters
         if context is None and self.context_parameter and parameters[self.context_parameter].default is Parameter.empty:
@@ -122,10 +124,9 @@ class Tool(Generic[P, R]):
 
     async def _call(self, given: Mapping[str, Any]) -> Any:
         args, kwargs = bind_arguments(inspect.signature(self.fn).parameters, given)
-        if inspect.iscoroutinefunction(underlying(self.fn)):
-            return await _awaited(self.fn(*args, **kwargs))  # pyright: ignore[reportCallIssue]
-        call: Callable[[], Any] = partial(self.fn, *args, **kwargs)
-        return await _awaited(await anyio.to_thread.run_sync(call, abandon_on_cancel=True))
+        own = underlying(self.fn)
+        is_async = inspect.iscoroutinefunction(own) or inspect.isasyncgenfunction(own)
+        return await called(self.name, partial(self.fn, *args, **kwargs), in_thread=not is_async)
 
     def definition(self) -> dict[str, Any]:
         """The tool as chat templates and OpenAI-style servers take it."""
@@ -248,7 +249,3 @@ def _compare_docs(name: str, parameters: set[str], described: set[str]) -> None:
         raise UnsupportedSignature(f"{name}: the docstring does not describe {', '.join(missing)}")
     if surplus := sorted(described - parameters):
         raise UnsupportedSignature(f"{name}: the docstring describes {', '.join(surplus)}, which it does not take")
-
-
-async def _awaited(result: Any) -> Any:
-    return await result if inspect.isawaitable(result) else result

@@ -1,0 +1,128 @@
+"""Calls a user's function so that nothing it does ends more than its own call.
+
+::
+
+    plain function  -> worker thread, its generator read there too
+    async function  -> the event loop
+    async generator -> the event loop
+
+`SystemExit`, `CancelledError` and their like, raised by the function itself, are its failure and no business of the
+program's; a real cancellation and Ctrl-C pass through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterator
+from contextlib import aclosing
+from itertools import islice
+from typing import Any, TypeVar, cast
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+
+from agentform._util.text import said
+from agentform.errors import ToolAborted
+
+__all__ = ["called", "in_program"]
+
+T = TypeVar("T")
+
+_MOST_PARTS = 10_000
+"""Of a generator; what follows is left out, since it may have no end."""
+_CUT = f"[cut here: more than {_MOST_PARTS:,} parts]"
+
+
+async def called(name: str, fn: Callable[[], Any], *, in_thread: bool) -> Any:
+    """What the function returns; the parts of a generator, plain or async, as a list.
+
+    Raises:
+        ToolAborted: it raised what is meant to end a program, a task or an iteration.
+        Exception: whatever else it raises, as it is.
+    """
+
+    async def work() -> Any:
+        returned = await _in_thread(name, fn) if in_thread else fn()
+        if inspect.isawaitable(returned):
+            returned = await returned
+        if isinstance(returned, AsyncIterable):
+            return await _async_parts(cast("AsyncIterable[Any]", returned))
+        # The generator of an async function is read in a thread as well: it may block.
+        return await _in_thread(name, lambda: returned) if isinstance(returned, Iterator) else returned
+
+    return await in_program(name, work)
+
+
+async def in_program(name: str, work: Callable[[], Awaitable[T]]) -> T:
+    """What `work` returns; what it raises is an `Exception`, unless the program or this task is really to end.
+
+    Raises:
+        ToolAborted: as `called`.
+    """
+    try:
+        return await work()
+    except (Exception, KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:
+        if _is_being_cancelled() or _has(error, KeyboardInterrupt):
+            raise
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        raise ToolAborted(name, type(error).__name__, said(error)) from error
+
+
+async def _in_thread(name: str, fn: Callable[[], Any]) -> Any:
+    def work() -> Any:
+        try:
+            returned = fn()
+            return _parts(cast("Iterator[Any]", returned)) if isinstance(returned, Iterator) else returned
+        except Exception as error:
+            if not isinstance(error, (StopIteration, StopAsyncIteration)):
+                raise
+            raise ToolAborted(name, type(error).__name__, said(error)) from error
+        except BaseException as error:
+            raise ToolAborted(name, type(error).__name__, said(error)) from error
+
+    return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+
+
+def _parts(iterator: Iterator[Any]) -> list[Any]:
+    parts = list(islice(iterator, _MOST_PARTS + 1))
+    if len(parts) > _MOST_PARTS:
+        parts[-1] = _CUT
+        close = getattr(iterator, "close", None)
+        if callable(close):
+            close()
+    return parts
+
+
+async def _async_parts(iterable: AsyncIterable[Any]) -> list[Any]:
+    parts: list[Any] = []
+    if not inspect.isasyncgen(iterable):
+        return await _read(iterable, parts)
+    async with aclosing(iterable):
+        return await _read(iterable, parts)
+
+
+async def _read(iterable: AsyncIterable[Any], parts: list[Any]) -> list[Any]:
+    async for part in iterable:
+        if len(parts) == _MOST_PARTS:
+            parts.append(_CUT)
+            break
+        parts.append(part)
+        await anyio.lowlevel.checkpoint()  # one that never waits must not keep the run from ending
+    return parts
+
+
+def _is_being_cancelled() -> bool:
+    """Whether this task is one of asyncio's that somebody has cancelled; trio tells at its checkpoints."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return False
+    return task is not None and task.cancelling() > 0
+
+
+def _has(error: BaseException, kind: type[BaseException]) -> bool:
+    return isinstance(error, BaseExceptionGroup) and error.subgroup(kind) is not None
