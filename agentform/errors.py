@@ -147,7 +147,7 @@ class ToolError(AgentformError):
 
 
 class InvalidToolName(ToolError):
-    """Raised when a tool's name is not 1 to 64 of the characters a-z, A-Z, 0-9, `_`, `-` and `.`."""
+    """Raised when a tool's name is not 1 to 128 of the characters a-z, A-Z, 0-9, `_`, `-`, `.` and `/`."""
 
 
 class DuplicateTool(ToolError):

@@ -23,7 +23,7 @@ _METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 _PLACES: tuple[ArgumentLocation, ...] = ("path", "query", "header")
 _IGNORED_HEADERS = frozenset({"accept", "content-type", "authorization"})
 _MERGES = frozenset({"type", "properties", "required", "additionalProperties"})
-_MAX_NAME_CHARS = 64
+_MAX_NAME_CHARS = 128
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +84,7 @@ def operations(document: Mapping[str, Any], *, lenient: bool = False) -> tuple[O
     """The operations of an OpenAPI 3.0 or 3.1 document, in its order.
 
     An operation is named by its `operationId`, or by method and path. In that, each run of characters other than
-    letters, digits, `_`, `-` and `.` becomes one `_`; `_` at the ends goes; 64 characters stay.
+    letters, digits, `_`, `-` and `.` becomes one `_`; `_` at the ends goes; 128 characters stay.
 
     Arguments are the parameters in path, query and header (not cookies), and the properties of a JSON body. A body
     that is no plain object, or shares a name with a parameter, is the one argument `body`.

@@ -8,11 +8,10 @@ import types
 import typing
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from functools import partial
 from inspect import Parameter
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
+from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, TypeAdapter, create_model
 from pydantic import Field as PydanticField
 from pydantic.fields import FieldInfo
 
@@ -21,7 +20,7 @@ from agentform.messages import JsonValue
 from agentform.schema.target import Target, load_adapter
 from agentform.schema.validate import Validator
 
-__all__ = ["annotation_of", "bind_arguments", "documentation", "load_signature", "parameters_of", "underlying"]
+__all__ = ["annotation_of", "bind_arguments", "load_signature", "parameters_of", "underlying"]
 
 _VARIADIC = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
 
@@ -45,11 +44,13 @@ def load_signature(
     cannot be resolved, and types without a JSON Schema.
     """
     parameters = {key: parameter for key, parameter in parameters_of(fn).items() if key not in without}
+    annotations = _annotations(fn, parameters)
+    published = _published(name, annotations)
     fields: dict[str, Any] = {}
-    for at, (key, annotation) in enumerate(_annotations(fn, parameters).items()):
+    for at, (key, annotation) in enumerate(annotations.items()):
         described = _described(annotation, descriptions.get(key, ""))
         fields[f"parameter_{at}"] = (
-            Annotated[described, PydanticField(alias=key)],
+            Annotated[described, PydanticField(alias=published[key])],
             _default(parameters[key]),
         )
     try:
@@ -85,6 +86,10 @@ def parameters_of(fn: Callable[..., Any]) -> dict[str, Parameter]:
 
     Raises `UnsupportedSignature` for `*args`, `**kwargs` and for what has no signature.
     """
+    if isinstance(fn, classmethod | property):
+        raise UnsupportedSignature(
+            f"a {type(fn).__name__} is bound where its class is finished: make the tool there, as in tool(Class.method)"
+        )
     try:
         parameters = inspect.signature(fn).parameters
     except (TypeError, ValueError) as error:
@@ -117,10 +122,22 @@ def underlying(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _annotations(fn: Callable[..., Any], parameters: Mapping[str, Parameter]) -> dict[str, Any]:
-    for parameter in parameters.values():
+    for at, parameter in enumerate(parameters.values()):
         if parameter.annotation is Parameter.empty:
-            raise UnsupportedSignature(f"{_say(fn)}: parameter {parameter.name!r} has no annotation")
+            raise UnsupportedSignature(f"{_say(fn)}: {_unannotated(fn, at, parameter.name)}")
     return {name: _resolved(fn, name, parameter.annotation) for name, parameter in parameters.items()}
+
+
+def _unannotated(fn: Callable[..., Any], at: int, name: str) -> str:
+    """What is wrong with a parameter without annotation, and what would be right."""
+    holder, _, method = _say(fn).rpartition(".")
+    if at == 0 and name in ("self", "cls") and holder and not holder.endswith("<locals>"):
+        kind = holder.rpartition(".")[2]
+        return (
+            f"{name!r} is not known yet where the class is made: a method becomes a tool when it belongs to an object, "
+            f"as in tool({kind}(...).{method}); without `{name}`, it can be a function or a @staticmethod"
+        )
+    return f"parameter {name!r} has no annotation"
 
 
 def annotation_of(fn: Callable[..., Any], name: str) -> Any:
@@ -145,6 +162,34 @@ def _resolved(fn: Callable[..., Any], name: str, annotation: Any) -> Any:
         raise UnsupportedSignature(f"{_say(fn)}: the annotation of {name!r} cannot be resolved: {error}") from error
 
 
+def _published(name: str, annotations: Mapping[str, Any]) -> dict[str, str]:
+    """The key of each parameter in the arguments: its own name, or an alias in its annotation."""
+    found = {key: _alias(annotation) or key for key, annotation in annotations.items()}
+    if len(set(found.values())) < len(found):
+        twice = next(key for key, alias in found.items() if list(found.values()).count(alias) > 1)
+        raise UnsupportedSignature(f"{name}: parameter {twice!r} and another one are both named {found[twice]!r}")
+    return found
+
+
+def _alias(annotation: Any) -> str | None:
+    """What pydantic reads a field of this annotation from; the last one that is given counts, as it does there."""
+    named: str | None = None
+    for item in getattr(annotation, "__metadata__", ()):
+        if isinstance(item, FieldInfo):
+            named = next(filter(None, map(_alias_text, (item.validation_alias, item.alias))), named)
+    return named
+
+
+def _alias_text(alias: str | AliasChoices | AliasPath | None) -> str | None:
+    """An alias as one key; of several the first, and of a path the first step when it is all."""
+    if isinstance(alias, AliasChoices):
+        return next(filter(None, map(_alias_text, alias.choices)), None)
+    if isinstance(alias, AliasPath):
+        first = alias.path[0]
+        return first if len(alias.path) == 1 and isinstance(first, str) else None
+    return alias
+
+
 def _described(annotation: Any, documented: str) -> Any:
     """The annotation with a description from its own metadata, or else from the docstring."""
     metadata: tuple[Any, ...] = getattr(annotation, "__metadata__", ())
@@ -164,25 +209,3 @@ def _is_wrapped(parameter: Parameter) -> bool:
 
 def _say(fn: Callable[..., Any]) -> str:
     return getattr(underlying(fn), "__qualname__", repr(fn))
-
-
-def documentation(fn: Callable[..., Any]) -> tuple[str, dict[str, str]]:
-    """What a docstring says of the function, and of its parameters by name."""
-    text = _docstring(fn)
-    if "\n" not in text:
-        return text, {}
-    from docstring_parser import parse
-
-    try:
-        parsed = parse(text)
-    except Exception:  # a docstring that resembles a style but breaks it is plain text
-        return text, {}
-    said = "\n\n".join(part.strip() for part in (parsed.short_description, parsed.long_description) if part)
-    return said, {item.arg_name: " ".join((item.description or "").split()) for item in parsed.params}
-
-
-def _docstring(fn: Callable[..., Any]) -> str:
-    while isinstance(fn, partial):
-        fn = fn.func
-    own = inspect.getdoc(underlying(fn))
-    return (own if inspect.isroutine(fn) else own or inspect.getdoc(type(fn))) or ""

@@ -24,15 +24,18 @@ from agentform.errors import (
 )
 from agentform.messages import JsonValue
 from agentform.schema.json_text import plain
-from agentform.schema.target import Target, load
+from agentform.schema.target import Target
 from agentform.schema.validate import Validator
 from agentform.tools.calling import called
 from agentform.tools.context import RunContext
+from agentform.tools.docstring import documentation
+from agentform.tools.injected import is_injected
+from agentform.tools.object_schema import load_arguments
+from agentform.tools.pickling import reduced
 from agentform.tools.policy import OnToolError, ToolPolicy
 from agentform.tools.signature import (
     annotation_of,
     bind_arguments,
-    documentation,
     load_signature,
     parameters_of,
     underlying,
@@ -43,14 +46,16 @@ __all__ = ["Tool", "tool"]
 P = ParamSpec("P", default=...)
 R = TypeVar("R", default=Any)
 
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tool(Generic[P, R]):
     """A function with a name, a description and a target for its arguments; calling it calls the function.
 
-    Raises `InvalidToolName` unless the name is 1 to 64 of the characters a-z, A-Z, 0-9, `_`, `-` and `.`.
+    It can be pickled where its function, or its `call`, can be found by its module and name.
+
+    Raises `InvalidToolName` unless the name is 1 to 128 of the characters a-z, A-Z, 0-9, `_`, `-`, `.` and `/`.
     """
 
     name: str
@@ -63,7 +68,8 @@ class Tool(Generic[P, R]):
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
-            raise InvalidToolName(f"{self.name!r} cannot name a tool: 1 to 64 letters, digits, '_', '-' and '.' can")
+            said = "1 to 128 letters, digits, '_', '-', '.' and '/' can"
+            raise InvalidToolName(f"{self.name[:200]!r} cannot name a tool: {said}")
 
     @classmethod
     def from_schema(
@@ -82,14 +88,23 @@ class Tool(Generic[P, R]):
         `UnsupportedSchema` and `InvalidToolName`.
         """
         try:
-            target = load(schema, name=name, lenient=lenient)
+            target = load_arguments(schema, name=name, lenient=lenient)
         except UnsupportedSchema as error:
             raise UnsupportedSchema(f"tool {name!r}: {error.reason}", pointer=error.pointer) from error
         if isinstance(target.form.schema, bool) or target.form.schema.get("type", "object") != "object":
             raise UnsupportedSchema(f"tool {name!r}: its arguments are not an object")
         description = description or target.description
         target = replace(target, description=description, validator=_Unconverted(target.validator))
-        return Tool(name=name, description=description, target=target, fn=_Remote(name, call))
+        return Tool(name=name, description=description, target=target, fn=Remote(name, schema, call, lenient))
+
+    def __copy__(self) -> Tool[P, R]:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Tool[P, R]:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return reduced(self)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.fn(*args, **kwargs)
@@ -180,12 +195,15 @@ def tool(
     return make if fn is None else make(fn)
 
 
-class _Remote:
+class Remote:
     """Calls a function with all arguments as one mapping, whatever their names are."""
 
-    def __init__(self, name: str, call: Callable[[Mapping[str, JsonValue]], Any] | None) -> None:
+    def __init__(
+        self, name: str, schema: Any, call: Callable[[Mapping[str, JsonValue]], Any] | None, lenient: bool
+    ) -> None:
         self._name = name
         self._call = call
+        self.made_from = (schema, call, lenient)
 
     def __call__(self, /, **arguments: JsonValue) -> Any:
         if self._call is None:
@@ -214,12 +232,25 @@ def _make(
     said, parameters = documentation(fn)
     context = _context_parameter(name, fn)
     given = {context} if context else set[str]()
+    given |= _hidden(name, fn)
     if strict_docs:
         described = {key for key, text in parameters.items() if text}
         _compare_docs(name, set(parameters_of(fn)) - given, described - given)
     said = said if description is None else description
     target = load_signature(fn, name=name, description=said, descriptions=parameters, without=given)
     return Tool(name=name, description=said, target=target, fn=fn, policy=policy, context_parameter=context)
+
+
+def _hidden(name: str, fn: Callable[..., Any]) -> set[str]:
+    """The parameters that LangChain would fill in; here they keep their defaults."""
+    found = {key: parameter for key, parameter in parameters_of(fn).items() if is_injected(annotation_of(fn, key))}
+    for key, parameter in found.items():
+        if parameter.default is Parameter.empty:
+            raise UnsupportedSignature(
+                f"{name}: {key!r} is filled in by LangChain, and no model may write it; take a RunContext instead, "
+                "give the parameter a default, or bind the tool to a ChatAgentform"
+            )
+    return set(found)
 
 
 def _context_parameter(name: str, fn: Callable[..., Any]) -> str | None:

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import difflib
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
-from agentform.errors import DuplicateTool, UnknownTool
+from agentform._util.text import unicode_text
+from agentform.errors import DuplicateTool, SchemaError, ToolError, UnknownTool, UnsupportedSchema
 from agentform.messages import JsonValue
 from agentform.tools.openapi import OpenAPIOperation, OperationRequest, operations
 from agentform.tools.tool import Tool, tool
 
-__all__ = ["Toolbox"]
+__all__ = ["LeftOut", "Toolbox"]
+
+
+_LOG = logging.getLogger("agentform.tools")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeftOut:
+    """A description that makes no tool."""
+
+    name: str
+    reason: str
 
 
 class Toolbox(Mapping[str, Tool[..., Any]]):
@@ -23,11 +37,15 @@ class Toolbox(Mapping[str, Tool[..., Any]]):
 
     def __init__(self, tools: Iterable[Callable[..., Any]] = ()) -> None:
         self._tools: dict[str, Tool[..., Any]] = {}
+        self.left_out: tuple[LeftOut, ...] = ()
+        """What a server described and no tool could be made of."""
         for item in tools:
-            made = _as_tool(item)
-            if made.name in self._tools:
-                raise DuplicateTool(f"two tools are named {made.name!r}")
-            self._tools[made.name] = made
+            self._add(_as_tool(item))
+
+    def _add(self, made: Tool[..., Any]) -> None:
+        if made.name in self._tools:
+            raise DuplicateTool(f"two tools are named {made.name!r}")
+        self._tools[made.name] = made
 
     @classmethod
     def from_mcp_schema(
@@ -40,19 +58,18 @@ class Toolbox(Mapping[str, Tool[..., Any]]):
         """Tools from the descriptions that an MCP server lists: `name`, `description` and `inputSchema`.
 
         `call(name, arguments)`, plain or async, runs a tool; without it, running one raises `ToolError`. Arguments
-        are validated against the raw schema. `lenient` is as in `load`. Raises `UnsupportedSchema`,
-        `InvalidToolName` and `DuplicateTool`.
+        are validated against the raw schema. `lenient` is as in `load`. A description that makes no tool is no reason
+        to do without the server's others: it is in `left_out`, with the reason, and in a warning of the log.
         """
-        return cls(
-            Tool.from_schema(
-                said.get("inputSchema", {"type": "object"}),
-                name=str(said.get("name", "")),
-                description=str(said.get("description") or said.get("title") or ""),
-                call=None if call is None else partial(call, str(said.get("name", ""))),
-                lenient=lenient,
-            )
-            for said in tools
-        )
+        made = cls()
+        for said in tools:
+            try:
+                made._add(_of_mcp(said, call, lenient))
+            except (ToolError, SchemaError) as error:
+                name = str(said.get("name", "")) if isinstance(said, Mapping) else repr(said)
+                made.left_out += (LeftOut(name=name, reason=str(error)),)
+                _LOG.warning("the tool %r is left out: %s", name, error)
+        return made
 
     @classmethod
     def from_openapi(
@@ -98,6 +115,21 @@ class Toolbox(Mapping[str, Tool[..., Any]]):
     def definitions(self) -> list[dict[str, Any]]:
         """`Tool.definition` of each tool, in order."""
         return [item.definition() for item in self._tools.values()]
+
+
+def _of_mcp(
+    said: Mapping[str, Any], call: Callable[[str, Mapping[str, JsonValue]], Any] | None, lenient: bool
+) -> Tool[..., Any]:
+    if not isinstance(said, Mapping):
+        raise UnsupportedSchema(f"a tool is described by an object, not by {type(said).__name__}")
+    name = str(said.get("name", ""))
+    return Tool.from_schema(
+        said.get("inputSchema"),
+        name=name,
+        description=unicode_text(str(said.get("description") or said.get("title") or "")),
+        call=None if call is None else partial(call, name),
+        lenient=lenient,
+    )
 
 
 def _send(

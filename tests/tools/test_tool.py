@@ -271,13 +271,13 @@ def test_strict_docs():
         tool(strict_docs=True)(functools.partial(half, b=1))
 
 
-@pytest.mark.parametrize("name", ["Web Search!", "", "a" * 65, "ä", "x\n", "<lambda>"])
+@pytest.mark.parametrize("name", ["Web Search!", "", "a" * 129, "ä", "x\n", "<lambda>"])
 def test_fault_22_names_that_are_refused(name):
     with pytest.raises(InvalidToolName):
         tool(name=name)(weather)
 
 
-@pytest.mark.parametrize("name", ["a", "math.sum", "get-it_2", "a" * 64])
+@pytest.mark.parametrize("name", ["a", "math.sum", "get-it_2", "files/read", "a" * 128])
 def test_names_that_are_fine(name):
     assert tool(name=name, description="other")(weather).definition()["function"]["name"] == name
 
@@ -394,7 +394,7 @@ def test_importing_tools_does_not_import_the_slow_parts():
         "import sys, agentform.tools\n"
         "def f(a: int, b: bool): 'One line.'\n"
         "agentform.tools.tool(f)\n"
-        "print([m for m in ('jsonschema', 'docstring_parser', 'torch') if m in sys.modules])"
+        "print([m for m in ('jsonschema', 'torch') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -10,7 +10,7 @@ from pydantic import BaseModel, model_validator
 
 from agentform.agent.agent import Agent
 from agentform.agent.testing import Call, Say, ScriptedEngine
-from agentform.errors import CallRejected, DuplicateTool, InvalidToolName, ToolError, UnsupportedSchema
+from agentform.errors import CallRejected, DuplicateTool, ToolError, UnsupportedSchema
 from agentform.schema.form import Choice, Record
 from agentform.tools.openapi import OperationRequest
 from agentform.tools.tool import Tool
@@ -79,17 +79,58 @@ def test_mcp_tool_without_arguments():
 
 
 @pytest.mark.parametrize(
-    ("tools", "error"),
+    ("bad", "reason"),
     [
-        ([{**SEARCH, "name": "Search files!"}], InvalidToolName),
-        ([SEARCH, SEARCH], DuplicateTool),
-        ([{**SEARCH, "inputSchema": {"type": "string"}}], UnsupportedSchema),
-        ([{**SEARCH, "inputSchema": {"type": "object", "propertys": {}}}], UnsupportedSchema),
+        ({**SEARCH, "name": "Search files!"}, "cannot name a tool"),
+        ({**SEARCH, "name": "a" * 129}, "1 to 128"),
+        ({"description": "It has no name."}, "cannot name a tool"),
+        (SEARCH, "two tools are named 'search-files'"),
+        ({**SEARCH, "name": "b", "inputSchema": {"type": "string"}}, "not an object"),
+        ({**SEARCH, "name": "b", "inputSchema": {"type": "object", "propertys": {}}}, "propertys"),
+        ({**SEARCH, "name": "b", "inputSchema": {"properties": []}}, "properties"),
+        ({**SEARCH, "name": "b", "inputSchema": [1]}, ""),
+        ({**SEARCH, "name": "b", "inputSchema": {"title": "\ud800"}}, "surrogate"),
+        ("search", "not by str"),
     ],
 )
-def test_mcp_descriptions_that_are_refused(tools, error):
-    with pytest.raises(error):
-        Toolbox.from_mcp_schema(tools)
+def test_one_bad_description_of_a_server_is_left_out_with_the_reason(bad, reason, caplog):
+    box = Toolbox.from_mcp_schema([SEARCH, bad, {"name": "ping"}])
+    assert list(box) == ["search-files", "ping"]
+    [left_out] = box.left_out
+    assert reason in left_out.reason
+    assert "is left out" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["mcp__" + "a" * 123, "files/read", "a.b/c-d_e"])
+def test_names_that_mcp_allows_are_called(name):
+    box = Toolbox.from_mcp_schema([{"name": name}, {"name": "other"}], call=lambda name, arguments: "done")
+    result = Agent(ScriptedEngine([Call(name), Say("ok")]), tools=box).run_sync("Go")
+    assert [call.name for call in result.calls] == [name]
+    assert result.messages[2].content == "done"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        None,
+        True,
+        {},
+        {"$schema": "http://json-schema.org/draft-07/schema#"},
+        {"type": None},
+        {"type": ["object", "null"]},
+        {"description": "Nothing is said of the type."},
+        {"properties": {"a": {"type": "integer"}}},
+        {"anyOf": [{"type": "string"}, {"type": "object"}]},
+        {"$ref": "#/definitions/a", "definitions": {"a": {"properties": {"a": {"type": "integer"}}}}},
+        {"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#/definitions/a", "definitions": {"a": {}}},
+    ],
+)
+def test_arguments_are_an_object_whether_the_schema_says_so_or_not(schema):
+    tool = Tool.from_schema(schema, name="next_tasks")
+    assert tool.target.validator.check({}) == ()
+    assert tool.target.validator.check({"a": 1}) == ()
+    assert all(tool.target.validator.check(other) for other in ("a", 1, True, None, [], [{}]))
+    assert tool.definition()["function"]["parameters"]["type"] == "object"
 
 
 def test_mcp_unknown_keywords_are_listed_when_lenient():

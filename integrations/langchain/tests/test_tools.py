@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from typing import Annotated, Literal, NotRequired, Optional
+from typing import Annotated, Any, Literal, NotRequired, Optional
 
+import anyio
 import pydantic.v1
 import pytest
 import typing_extensions
+from langchain_core.callbacks import CallbackManagerForToolRun
 from langchain_core.exceptions import ModelInvalidRequestError
-from langchain_core.tools import InjectedToolArg, Tool, tool
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import InjectedToolArg, InjectedToolCallId, Tool, tool
+from langgraph.prebuilt import InjectedState, InjectedStore, ToolRuntime
 from pydantic import BaseModel, Field, model_validator
 
 import agentform
 from agentform import UseTool
-from agentform.errors import DuplicateTool, UnsupportedSchema
+from agentform.errors import DuplicateTool, UnsupportedSchema, UnsupportedSignature
 from langchain_agentform import ChatAgentform
 from langchain_agentform.schemas import schema_of
 from langchain_agentform.tools import Definition, definitions, toolbox, wanted_choice
@@ -222,3 +226,115 @@ def test_schemas_give_back_what_they_are():
 def test_json_that_is_none_is_no_value(text):
     with pytest.raises(ValueError):  # noqa: PT011
         schema_of({"type": "object", "title": "T"}).read(text)
+
+
+def by_mark(q: str, user: Annotated[str, InjectedToolArg]) -> str:
+    """Asks.
+
+    Args:
+        q: what is asked
+        user: whose question it is
+    """
+    return q + user
+
+
+def by_instance(q: str, user: Annotated[str, InjectedToolArg()]) -> str:
+    """Asks."""
+    return q + user
+
+
+def by_call_id(q: str, call: Annotated[str, InjectedToolCallId]) -> str:
+    """Asks."""
+    return q + call
+
+
+def by_state(q: str, state: Annotated[dict[str, Any], InjectedState]) -> str:
+    """Asks."""
+    return q + str(state)
+
+
+def by_part_of_the_state(q: str, said: Annotated[list[Any], "the messages", InjectedState("messages")]) -> str:
+    """Asks."""
+    return q + str(said)
+
+
+def by_store(q: str, store: Annotated[Any, InjectedStore()]) -> str:
+    """Asks."""
+    return q + str(store)
+
+
+def by_runtime(q: str, runtime: ToolRuntime) -> str:
+    """Asks."""
+    return q + str(runtime)
+
+
+def by_runtime_of_a_kind(q: str, runtime: ToolRuntime[None, dict[str, Any]]) -> str:
+    """Asks."""
+    return q + str(runtime)
+
+
+def by_config(q: str, config: RunnableConfig | None = None) -> str:
+    """Asks."""
+    return q + str(config)
+
+
+def by_manager(q: str, run_manager: CallbackManagerForToolRun | None = None, callbacks: Any = None) -> str:
+    """Asks."""
+    return q + str(run_manager or callbacks)
+
+
+def by_mark_in_a_union(q: str, user: Annotated[str, InjectedToolArg] | None = None) -> str:
+    """Asks."""
+    return q + (user or "")
+
+
+class MarkedModel(BaseModel):
+    """Asks."""
+
+    q: str
+    user: Annotated[str, InjectedToolArg]
+
+
+class MarkedDict(typing_extensions.TypedDict):
+    """Asks."""
+
+    q: str
+    user: Annotated[str, InjectedToolArg]
+
+
+INJECTED = [
+    by_mark,
+    by_instance,
+    by_call_id,
+    by_state,
+    by_part_of_the_state,
+    by_store,
+    by_runtime,
+    by_runtime_of_a_kind,
+    by_config,
+    by_manager,
+    by_mark_in_a_union,
+    MarkedModel,
+    MarkedDict,
+]
+
+
+@pytest.mark.parametrize("given", [*INJECTED, *map(tool, INJECTED[:9])], ids=lambda given: type(given).__name__)
+def test_what_langchain_fills_in_is_in_no_schema(given):
+    [definition] = definitions([given])
+    parameters = definition["function"]["parameters"]
+    assert list(parameters["properties"]) == ["q"]
+    assert "user" not in str(definition["function"]["description"]) or given is not by_mark
+
+
+@pytest.mark.parametrize("given", INJECTED[:8], ids=lambda given: given.__name__)
+def test_an_agent_of_agentforms_own_refuses_what_only_langchain_could_fill_in(given):
+    with pytest.raises(UnsupportedSignature, match="filled in by LangChain"):
+        agentform.tool(given)
+
+
+@pytest.mark.parametrize("given", [by_config, by_mark_in_a_union], ids=lambda given: given.__name__)
+def test_where_it_may_be_left_out_it_keeps_its_default(given):
+    made = agentform.tool(given)
+    assert list(made.definition()["function"]["parameters"]["properties"]) == ["q"]
+    assert anyio.run(made.run, {"q": "Why?"}).startswith("Why?")

@@ -19,7 +19,7 @@ __all__ = ["Schema", "function_of", "schema_of", "source_of"]
 
 _PARAMETERS = ("parameters", "input_schema", "inputSchema")
 _NOTHING: Mapping[str, Any] = {"type": "object", "properties": {}}
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_./-]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ def function_of(said: Mapping[str, Any]) -> tuple[str, str, Mapping[str, Any]]:
 
 
 def _name(text: object) -> str:
-    return _NOT_IN_NAMES.sub("_", str(text)).strip("_")[:64] or "output"
+    return _NOT_IN_NAMES.sub("_", str(text)).strip("_")[:128] or "output"
 
 
 def _reader(given: Any, source: Any) -> Callable[[str], Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, cast
 
@@ -15,6 +16,7 @@ import agentform
 from agentform import Tool, Toolbox, UseTool
 from agentform.errors import DuplicateTool
 from langchain_agentform.errors import langchain_errors
+from langchain_agentform.injected import visible_function, visible_schema
 from langchain_agentform.schemas import function_of, schema_of, source_of
 
 __all__ = ["Definition", "ToolChoice", "definitions", "toolbox", "wanted_choice"]
@@ -100,10 +102,18 @@ def _as_tool(item: Any, strict: bool | None) -> Tool[..., Any]:
         _require_function(cast("Mapping[str, Any]", item))
         return schema_of(item, strict=strict).tool
     if isinstance(item, type) or is_typeddict(item):
-        return schema_of(item, strict=strict).tool
+        return schema_of(_described(item), strict=strict).tool
     if callable(item):
-        return agentform.tool(cast("Callable[..., Any]", item))
+        return agentform.tool(visible_function(cast("Callable[..., Any]", item)))
     raise ModelInvalidRequestError(f"{item!r} is no tool: give a LangChain tool, a type, a function or its description")
+
+
+def _described(kind: Any) -> Any:
+    """A class, or its description where it has fields that no model writes."""
+    schema = visible_schema(kind)
+    if schema is None:
+        return kind
+    return {"name": kind.__name__, "description": inspect.getdoc(kind) or "", "parameters": schema}
 
 
 def _arguments_of(tool: BaseTool) -> Any:
@@ -113,6 +123,8 @@ def _arguments_of(tool: BaseTool) -> Any:
     told = tool.tool_call_schema
     if isinstance(told, dict):
         return told
+    if (shown := visible_schema(told)) is not None:
+        return shown
     own = tool.args_schema
     # The class that LangChain derives for the model has lost the validators of the tool's own.
     if isinstance(own, type) and is_basemodel_subclass(own) and get_fields(own).keys() == get_fields(told).keys():

@@ -1,0 +1,134 @@
+"""Parameters as a model sees them: aliases, methods, and tools on their way to another process."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Annotated
+
+import anyio
+import pytest
+from pydantic import AliasChoices, AliasPath, Field
+
+from agentform import Toolbox, tool
+from agentform.errors import UnsupportedSignature
+from agentform.tools.tool import Tool
+
+
+def find(
+    user: Annotated[int, Field(alias="userId", ge=1)],
+    at: Annotated[int, "the place", Field(validation_alias=AliasChoices("where", "place"))] = 1,
+    by: int = Field(alias="byWhom", default=2),
+    how: Annotated[int | None, Field(validation_alias=AliasPath("howTo"))] = None,
+    plain: Annotated[int, Field(serialization_alias="other")] = 4,
+) -> str:
+    """Finds.
+
+    Args:
+        user: whose it is
+    """
+    return f"{user} {at} {by} {how} {plain}"
+
+
+def test_an_alias_is_what_the_model_writes_and_the_parameter_what_the_function_gets():
+    made = tool(find)
+    parameters = made.definition()["function"]["parameters"]
+    assert list(parameters["properties"]) == ["userId", "where", "byWhom", "howTo", "plain"]
+    assert parameters["required"] == ["userId"]
+    assert parameters["properties"]["userId"]["description"] == "whose it is"
+    assert parameters["properties"]["where"]["description"] == "the place"
+    assert anyio.run(made.run, {"userId": 3}) == "3 1 2 None 4"
+    assert anyio.run(made.run, {"userId": 3, "where": 5, "byWhom": 6, "howTo": 7, "plain": 8}) == "3 5 6 7 8"
+    [violation] = made.target.validator.check({"userId": 0})
+    assert violation.pointer == "/userId"
+
+
+def test_two_parameters_under_one_name_are_refused():
+    def clash(a: Annotated[int, Field(alias="b")], b: int) -> int:
+        return a + b
+
+    with pytest.raises(UnsupportedSignature, match="both named 'b'"):
+        tool(clash)
+
+
+def test_a_method_that_is_decorated_says_how_it_becomes_a_tool():
+    with pytest.raises(UnsupportedSignature, match=r"tool\(House\(\.\.\.\)\.light\)"):
+
+        class House:
+            @tool
+            def light(self, on: bool) -> bool:
+                return on
+
+    with pytest.raises(UnsupportedSignature, match=r"a classmethod is bound where its class is finished"):
+
+        class Garden:
+            @tool
+            @classmethod
+            def light(cls, on: bool) -> bool:
+                return on
+
+
+def test_the_way_that_it_says_works():
+    class House:
+        def light(self, on: bool) -> bool:
+            return on
+
+        @classmethod
+        def garden(cls, on: bool) -> bool:
+            return on
+
+        @tool
+        @staticmethod
+        def cellar(on: bool) -> bool:
+            return on
+
+    assert list(Toolbox([House().light, House.garden, House.cellar])) == ["light", "garden", "cellar"]
+    assert all(
+        anyio.run(each.run, {"on": True}) for each in Toolbox([House().light, House.garden, House.cellar]).values()
+    )
+
+
+@tool(name="renamed", retries=2)
+def decorated(n: int) -> int:
+    """Doubles."""
+    return 2 * n
+
+
+def triple(n: int) -> int:
+    """Triples."""
+    return 3 * n
+
+
+def answer(arguments):
+    return arguments["n"]
+
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [decorated, tool(triple), tool(name="t", timeout_s=3)(triple), Tool.from_schema(SCHEMA, name="s", call=answer)],
+)
+def test_a_tool_of_a_plain_function_can_be_pickled(made):
+    again = pickle.loads(pickle.dumps(made))
+    assert (again.name, again.description, again.policy) == (made.name, made.description, made.policy)
+    assert again.definition() == made.definition()
+    assert anyio.run(again.run, {"n": 2}) == anyio.run(made.run, {"n": 2})
+
+
+def test_a_toolbox_can_be_pickled():
+    assert list(pickle.loads(pickle.dumps(Toolbox([decorated, triple])))) == ["renamed", "triple"]
+
+
+def test_what_no_other_process_finds_says_so():
+    def inside(n: int) -> int:
+        return n
+
+    for fn in (inside, lambda: 1):
+        with pytest.raises(pickle.PicklingError, match=r"define it at the top of a module"):
+            pickle.dumps(tool(name="hidden")(fn))
+
+
+def test_copies_of_a_tool_are_the_tool():
+    assert copy.copy(decorated) is copy.deepcopy(decorated) is decorated
