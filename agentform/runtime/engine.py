@@ -120,6 +120,8 @@ class ModelInfo:
     vocabulary_size: int
     scoring: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """How options are best scored with this model, as `agentform tune` found; engines only hand it on."""
+    why: str = ""
+    """Why this engine runs it, on this machine, in one sentence; empty where there was no choice."""
 
 
 class Tokenizer(Protocol):

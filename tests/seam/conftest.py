@@ -1,4 +1,4 @@
-"""One suite for every engine behind the seam. The embedded engine runs always, SGLang's where SGLang is installed.
+"""One suite for every engine behind the seam. Those in this process run always, SGLang's where SGLang is installed.
 
 A further engine is a fixture `NAME_engine` and its name in `ENGINES`.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import count
@@ -21,12 +22,14 @@ import torch
 from transformers import PreTrainedModel
 
 from agentform.runtime.engine import Engine
+from agentform.runtime.llama_cpp.engine import LlamaCppEngine
 from agentform.runtime.sglang.client.server import SGLangServer
 from agentform.runtime.torch.engine import TorchEngine
+from tests.support.gguf_of_model import write_gguf_of
 from tests.support.tiny_model import write_tiny_model
 from tests.support.waiting import PATIENCE_S
 
-ENGINES = ["torch", "double"]
+ENGINES = ["torch", "llama_cpp", "double"]
 if find_spec("sglang") is not None:
     ENGINES += ["sglang", "server", "router"]
 CONTEXT_TOKENS = 512
@@ -81,6 +84,19 @@ def seam_model(tmp_path_factory) -> SeamModel:
 @pytest.fixture(scope="session")
 def torch_engine(seam_model):
     engine = TorchEngine(seam_model.folder, dtype=torch.bfloat16, kv_budget_bytes=1 << 20, num_threads=1)
+
+    async def num_running() -> int:
+        return engine.statistics().live_tokens + engine.worker_is_busy()
+
+    yield Served(engine=engine, num_running=num_running)
+    engine.integrity()
+    engine.close()
+
+
+@pytest.fixture(scope="session")
+def llama_cpp_engine(seam_model, tmp_path_factory):
+    gguf = write_gguf_of(deepcopy(seam_model.reference), tmp_path_factory.mktemp("seam_gguf") / "seam.gguf")
+    engine = LlamaCppEngine(gguf, kv_budget_bytes=1 << 20, num_threads=1)
 
     async def num_running() -> int:
         return engine.statistics().live_tokens + engine.worker_is_busy()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable
 
 from agentform.runtime.cache.ranges import PositionRange, PositionRanges, join
 
@@ -25,6 +26,7 @@ class PagePool:
         # Widest gap first; holds every free interval, and some that are none any more until they come up.
         self._by_width: list[tuple[int, int]] = [(-capacity, 0)]
         self._num_free = capacity
+        self._told: Callable[[PositionRanges], None] = _ignore
 
     @property
     def capacity(self) -> int:
@@ -56,6 +58,11 @@ class PagePool:
         """Give positions back; a position that is already free is a bug of the caller."""
         for run in runs:
             self._release(run)
+        self._told(runs)
+
+    def freed_to(self, told: Callable[[PositionRanges], None]) -> None:
+        """From now on `told` is given all positions that are given back."""
+        self._told = told
 
     def integrity(self) -> None:
         """Assert the invariants stated on the class."""
@@ -126,3 +133,7 @@ class PagePool:
         insort(self._free, (start, stop))
         self._note((start, stop))
         self._num_free += run[1] - run[0]
+
+
+def _ignore(runs: PositionRanges) -> None:
+    del runs

@@ -106,6 +106,23 @@ class PrefixCache:
         """From now on `spill` is given what is evicted, all of one eviction, before its positions are used again."""
         self._spill = spill
 
+    def freed_to(self, told: Callable[[PositionRanges], None]) -> None:
+        """From now on `told` is given all positions that nobody owns any more, before they are used again."""
+        self._pool.freed_to(told)
+
+    def shed(self, num: int) -> bool:
+        """Give up at least `num` positions, if that many are not held; false if none is."""
+        given = self._give_up(self._tree, num, recurrent=self.is_recurrent)
+        self._spill(given)
+        for each in given:
+            self._pool.free(each.runs)
+            self._ledger.evicted(each)
+        return bool(given)
+
+    def owned(self) -> set[int]:
+        """Positions of tokens that the tree holds; for tests and debugging."""
+        return {p for node in self._tree.nodes() for start, stop in node.runs for p in range(start, stop)}
+
     def peek(self, ids: Sequence[int]) -> tuple[int, int, PositionRanges, PositionRanges]:
         """What is known of `ids`: tokens with KV, tokens that can be resumed from, and of these the KV's positions
 
@@ -371,14 +388,9 @@ class PrefixCache:
 
     def _make_room(self, num: int) -> None:
         short = num - self._pool.num_free
-        if short <= 0:
-            return
-        # A little more than needed, so that a full pool does not walk the tree for each token.
-        given = self._give_up(self._tree, max(short, self.capacity // 256), recurrent=self.is_recurrent)
-        self._spill(given)
-        for each in given:
-            self._pool.free(each.runs)
-            self._ledger.evicted(each)
+        if short > 0:
+            # A little more than needed, so that a full pool does not walk the tree for each token.
+            self.shed(max(short, self.capacity // 256))
 
     def _free_live(self, runs: PositionRanges) -> None:
         self._pool.free(runs)

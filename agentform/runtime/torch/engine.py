@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import Any, cast
+from typing import Any
 
 import torch
 
-from agentform._util.threads import ENGINES
-from agentform.grammar.compile import CompiledGrammar
-from agentform.runtime.cache.statistics import CacheStatistics
-from agentform.runtime.engine import Chunk, GenerateRequest, ModelInfo, ScoreRequest, ScoreResult, Tokenizer
-from agentform.runtime.grammar_cache import Grammars
+from agentform.runtime.engine import ModelInfo
 from agentform.runtime.models.tuned_scoring import read_scoring
-from agentform.runtime.preparation import Preparation, prepare_generation, prepare_score
-from agentform.runtime.scheduling.generation import GenerateJob
-from agentform.runtime.scheduling.prompt_lookup import PromptLookup
-from agentform.runtime.scheduling.scoring import ScoreJob
-from agentform.runtime.thread_channel import Mailbox
+from agentform.runtime.scheduling.scheduled_engine import ScheduledEngine
 from agentform.runtime.torch.core import Serving
 from agentform.runtime.torch.cpu.process_tuning import bound_kernel_caches, in_short_thread
 from agentform.runtime.torch.cpu.select import Weights
@@ -33,11 +22,8 @@ from agentform.runtime.torch.sampling import TorchSampler, logprobs
 __all__ = ["TorchEngine"]
 
 
-class TorchEngine:
-    """Implements `agentform.runtime.engine.Engine`; also an async context manager.
-
-    One worker thread owns the model. Any number of tasks, of any number of event loops, may use an engine at once.
-    """
+class TorchEngine(ScheduledEngine):
+    """Runs models with transformers and torch, in this process."""
 
     def __init__(
         self,
@@ -74,113 +60,21 @@ class TorchEngine:
             folder, on = Path(model), _device(device)
             called = name or folder.name
             model = in_short_thread(lambda: load(folder, name=called, dtype=dtype, device=on, weights=weights))
-        self._guesses = options.guess_tokens
-        self._tokenizer = tokenizer = model.tokenizer
-        self._info = _info(model)
-        self._size = min(self._info.vocabulary_size, self._tokenizer.vocabulary_size)
-        self._grammars = Grammars(tokenizer.for_grammars, vocabulary_size=self._size, eos_ids=lambda: tokenizer.eos_ids)
-        self._serving = in_short_thread(lambda: Serving(model, options))
-        self._finalizer = weakref.finalize(self, self._serving.close)
-
-    @property
-    def info(self) -> ModelInfo:
-        """The model being served."""
-        return self._info
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """The model's tokenizer."""
-        return cast("Tokenizer", self._tokenizer)  # its cached properties are properties, to all but the type checker
-
-    async def generate(self, request: GenerateRequest) -> AsyncGenerator[Chunk, None]:
-        """See `Engine.generate`."""
-        prepared = await prepare_generation(request, self._info, self._grammars)
-        mailbox: Mailbox[Chunk] = Mailbox()
-        job = self._generate_job(request, mailbox, prepared)
-        self._serving.submit(job)
-        try:
-            while True:
-                chunk = await mailbox.get()
-                yield chunk
-                if chunk.finish is not None:
-                    return
-        finally:
-            self._serving.cancel(job)
-
-    async def score(self, request: ScoreRequest) -> ScoreResult:
-        """See `Engine.score`."""
-        deadline = prepare_score(request, self._info)
-        mailbox: Mailbox[ScoreResult] = Mailbox()
-        job = ScoreJob(
-            request,
-            mailbox=mailbox,
-            deadline=deadline,
-            max_tree_tokens=self._serving.max_tree_tokens,
+        self._serving = serving = in_short_thread(lambda: Serving(model, options))
+        super().__init__(
+            info=_info(model),
+            tokenizer=model.tokenizer,
+            core=serving,
+            sampler=lambda sampling: TorchSampler(sampling, serving.device),
             logprobs=logprobs,
+            guess_tokens=options.guess_tokens,
+            close=serving.close,
         )
-        self._serving.submit(job)
-        try:
-            return await mailbox.get()
-        finally:
-            self._serving.cancel(job)
-
-    def expect_return(self, conversation: str, *, after: str) -> None:
-        """See `Engine.expect_return`."""
-        self._serving.expect_return(conversation, after)
-
-    def statistics(self) -> CacheStatistics:
-        """A snapshot of the prefix cache's counters."""
-        return self._serving.statistics()
 
     @property
     def memory_plan(self) -> MemoryPlan:
         """How the budget was divided at the start."""
         return self._serving.plan
-
-    def integrity(self) -> None:
-        """Assert that every KV position has exactly one owner; for tests and debugging."""
-        self._serving.integrity()
-
-    def worker_is_busy(self) -> bool:
-        """Whether any request is queued or running; for tests and debugging."""
-        return self._serving.is_busy()
-
-    async def aclose(self) -> None:
-        """Stop serving; requests in flight end with EngineClosed. Closing twice is harmless."""
-        await ENGINES.run(self.close)
-
-    def close(self) -> None:
-        """The same as `aclose`, for code without an event loop."""
-        self._finalizer()
-
-    async def __aenter__(self) -> TorchEngine:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-    def _generate_job(self, request: GenerateRequest, mailbox: Mailbox[Chunk], prepared: Preparation) -> GenerateJob:
-        grammar = prepared.grammar
-        return GenerateJob(
-            request,
-            mailbox=mailbox,
-            deadline=prepared.deadline,
-            sampler=TorchSampler(request.sampling, self._serving.device),
-            matcher=grammar.matcher() if grammar is not None else None,
-            lookup=self._lookup(grammar),
-            token_bytes=self._tokenizer.token_bytes,
-            eos_ids=self._tokenizer.eos_ids,
-            vocabulary_size=self._size,
-            context_tokens=self._info.context_tokens,
-        )
-
-    def _lookup(self, grammar: CompiledGrammar | None) -> PromptLookup | None:
-        """Not for models with recurrent layers: their state cannot go back behind a wrong guess."""
-        if not self._guesses or self._serving.is_recurrent:
-            return None
-        return PromptLookup(shortest_match=2 if grammar is None else 1)  # a grammar keeps most wrong guesses out
 
 
 def _info(model: LoadedModel) -> ModelInfo:

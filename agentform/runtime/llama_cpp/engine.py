@@ -1,0 +1,97 @@
+"""The engine for GGUF files, on llama.cpp: any architecture and quantisation of those, on any processor it runs on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from agentform.errors import EngineError
+from agentform.runtime.engine import ModelInfo
+from agentform.runtime.llama_cpp.core import LlamaCore
+from agentform.runtime.llama_cpp.memory_plan import LlamaMemoryPlan
+from agentform.runtime.llama_cpp.model import LlamaModel
+from agentform.runtime.llama_cpp.options import LlamaOptions
+from agentform.runtime.llama_cpp.sampling import NumpySampler, logprobs
+from agentform.runtime.llama_cpp.tokenizer import LlamaTokenizer
+from agentform.runtime.models.tuned_scoring import read_scoring
+from agentform.runtime.scheduling.scheduled_engine import ScheduledEngine
+
+__all__ = ["LlamaCppEngine"]
+
+
+class LlamaCppEngine(ScheduledEngine):
+    """Runs a GGUF file with llama.cpp, in this process."""
+
+    def __init__(
+        self,
+        model: Path | str,
+        *,
+        name: str | None = None,
+        why: str = "",
+        gpu_layers: int | None = None,
+        options: LlamaOptions | None = None,
+        **keywords: Any,
+    ) -> None:
+        """Load a GGUF file; of a split one the first.
+
+        Args:
+            model: The file.
+            name: What `info` shows, by default the file's.
+            why: What `info` says of the choice of this engine.
+            gpu_layers: How many layers run on a GPU, by default all where the build of llama.cpp has one.
+            options: All other settings.
+            keywords: Fields of `LlamaOptions`, which go before those of `options`.
+
+        Raises:
+            InvalidRequest: a setting is out of its range.
+            WeightsCorrupt: no GGUF file that llama.cpp can load.
+            MissingDependency: there is no llama.cpp.
+            CacheBudgetExceeded: the budget is too small, or more than the machine has.
+            EngineError: no model that continues text.
+            TypeError: there is no such setting.
+        """
+        options = replace(options or LlamaOptions(), **keywords)
+        loaded = LlamaModel(Path(model).expanduser(), gpu_layers=gpu_layers)
+        try:
+            tokenizer = LlamaTokenizer(loaded)
+            self._llama = core = LlamaCore(loaded, options)
+        except EngineError:
+            loaded.close()
+            raise
+        super().__init__(
+            info=_info(loaded, tokenizer, name or loaded.path.stem, why),
+            tokenizer=tokenizer,
+            core=core,
+            sampler=NumpySampler,
+            logprobs=logprobs,
+            guess_tokens=options.guess_tokens,
+            close=lambda: _close(core, tokenizer, loaded),
+        )
+
+    @property
+    def memory_plan(self) -> LlamaMemoryPlan:
+        """How the budget was divided at the start."""
+        return self._llama.plan
+
+    @property
+    def num_threads(self) -> int:
+        """Threads that the next step computes with."""
+        return self._llama.num_threads
+
+
+def _info(model: LlamaModel, tokenizer: LlamaTokenizer, name: str, why: str) -> ModelInfo:
+    return ModelInfo(
+        name=name,
+        digest=model.digest,
+        context_tokens=model.context_tokens,
+        vocabulary_size=tokenizer.vocabulary_size,
+        scoring=read_scoring(model.digest),
+        why=why or f"{model.description} is a GGUF file, which llama.cpp {model.api.version} runs as it is",
+    )
+
+
+def _close(core: LlamaCore, tokenizer: LlamaTokenizer, model: LlamaModel) -> None:
+    core.close()
+    tokenizer.let_go()
+    model.close()
