@@ -161,7 +161,10 @@ class Agent(Generic[OutputT]):
     ) -> AsyncGenerator[AgentRun[OutputT], None]:
         """Run and watch: ``async with agent.stream(…) as run: async for event in run: …``.
 
-        Leaving the block early cancels the run. Raises what `run` raises, where the events are read.
+        Leaving the block early cancels the run.
+
+        Raises:
+            AgentformError: what `run` raises, where the events are read.
         """
 
         async def work(emit: Emit) -> RunResult[OutputT]:

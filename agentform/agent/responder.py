@@ -149,7 +149,10 @@ class Responder:
         """Respond and watch: ``async with responder.stream(…) as turn: async for event in turn: …``.
 
         `options` are those of `respond`, without `emit`; `turn.result` is the response. Leaving the block early
-        cancels the turn. Raises what `respond` raises, where the events are read.
+        cancels the turn.
+
+        Raises:
+            AgentformError: what `respond` raises, where the events are read.
         """
 
         async def work(emit: Emit) -> Response:

@@ -44,7 +44,7 @@ class Run:
         self.calls: list[ToolCall] = []
         """Those that were made, as they were run."""
         self._asked: list[ToolCall] = []
-        """The same as the model made them, before a human changed them."""
+        """`calls` as the model made them, before a human changed them."""
         self._form = agent.form
         self._finish: RunFinish = "answer"
         self._num_handoffs = 0
@@ -53,7 +53,9 @@ class Run:
     async def execute(self, prompt: str | Sequence[Message]) -> RunResult[Any]:
         """Run to the end. What an unfinished run has done stays in the conversation, the rest is taken back.
 
-        Raises what `Agent.run` raises.
+        Raises:
+            InvalidInput: the conversation is in use, or there is nothing to answer.
+            AgentformError: whatever else `Agent.run` says.
         """
         talk = self.conversation
         if talk.running:

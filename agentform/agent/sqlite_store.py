@@ -203,8 +203,8 @@ def _messages(connection: sqlite3.Connection, conversation_id: str) -> list[Mess
 
 def _save(connection: sqlite3.Connection, row: tuple[str, int, str, bytes], bodies: Sequence[str]) -> None:
     conversation_id, version, model, token_ids = row
-    found = connection.execute("SELECT version FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
-    kept = 0 if found is None else found[0]
+    saved = connection.execute("SELECT version FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
+    kept = 0 if saved is None else saved[0]
     if kept != version:
         raise ConversationChanged(
             f"conversation {conversation_id!r} was saved {kept} times, but {version} times when it was loaded"

@@ -68,7 +68,8 @@ class Streaming(Generic[T]):
 async def streaming(work: Callable[[Emit], Awaitable[T]]) -> AsyncGenerator[Streaming[T], None]:
     """Run `work`, which is handed what to emit its events with. Leaving the block early cancels it.
 
-    Raises what `work` raises, where the events are read.
+    Raises:
+        Exception: what `work` raises, where the events are read.
     """
     send, receive = anyio.create_memory_object_stream[Event](0)
     outcome = _Outcome[T]()
@@ -94,7 +95,7 @@ async def streaming(work: Callable[[Emit], Awaitable[T]]) -> AsyncGenerator[Stre
 
 
 class StreamingSync(Generic[T]):
-    """The same for code without an event loop: iterate over its events, then read `result`."""
+    """`Streaming` for code without an event loop: iterate over its events, then read `result`."""
 
     def __init__(self, inner: Streaming[T], portal: BlockingPortal) -> None:
         self._inner = inner
@@ -124,7 +125,10 @@ def streaming_sync(
 ) -> Generator[StreamingSync[T], None, None]:
     """Enter `stream` in an event loop of its own, in a thread; works inside a running loop too.
 
-    Raises what the work raises, where the events are read. Leaving the block early cancels it.
+    Leaving the block early cancels the work.
+
+    Raises:
+        Exception: what the work raises, where the events are read.
     """
     from anyio.from_thread import start_blocking_portal  # here: it is not needed to import agentform
 

@@ -82,9 +82,12 @@ class Session:
     async def score(
         self, prompt_ids: Sequence[int], branches: Sequence[Branch], *, aside: bool = False
     ) -> tuple[tuple[float, ...], ...]:
-        """Natural-log probabilities, one tuple per branch. Raises what `Engine.score` raises.
+        """Natural-log probabilities, one tuple per branch, in the order of its candidates.
 
         `aside`: the prompt is not the conversation's, so that the cache does not take it for the next of its prompts.
+
+        Raises:
+            EngineError: the engine cannot serve the request; DeadlineExceeded among them.
         """
         request = ScoreRequest(
             prompt_ids=tuple(prompt_ids),
@@ -112,7 +115,9 @@ class Session:
         """Stream a completion, within what the limits leave of the run's tokens. Whoever may leave it early has to
         close it.
 
-        Raises what `Engine.generate` raises, and DeadlineExceeded at the deadline.
+        Raises:
+            EngineError: the engine cannot serve the request; DeadlineExceeded at the deadline.
+            GrammarError: the grammar cannot be compiled.
         """
         request = GenerateRequest(
             prompt_ids=tuple(prompt_ids),
@@ -150,7 +155,11 @@ class Session:
         return tuple(at + 1 for at, token in enumerate(prompt_ids) if token in self._ends)
 
     def remaining_s(self) -> float | None:
-        """Seconds left until the deadline, or `None` without one. Raises DeadlineExceeded when none are left."""
+        """Seconds left until the deadline, or `None` without one.
+
+        Raises:
+            DeadlineExceeded: none are left.
+        """
         return self._deadline.remaining_s()
 
     async def within_deadline(self, work: Callable[[], Awaitable[T]]) -> T:

@@ -52,7 +52,7 @@ class Question:
 
     @property
     def for_prior(self) -> Question:
-        """The same question where its label prior is measured."""
+        """The question as it is put where its label prior is measured."""
         return self if self.alone is None else replace(self, lead=self.alone, alone=None)
 
 

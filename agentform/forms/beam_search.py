@@ -35,7 +35,9 @@ async def answer_waves(
 ) -> FormState:
     """Answer every question that can be asked, and those that the answers open, until none is open.
 
-    Raises what `Engine.score` raises, and TokenizationChanged.
+    Raises:
+        EngineError: the engine cannot serve a request; DeadlineExceeded among them.
+        TokenizationChanged: options cannot be told apart by their tokens, or do not survive tokenisation.
     """
     search = _Search(state)
     while wave := search.wave(ahead=not scoring.running):

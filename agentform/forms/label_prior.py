@@ -62,8 +62,8 @@ class PriorStore:
 
     def get(self, key: str, *, size: int) -> tuple[float, ...] | None:
         """The mean log scores kept under `key`, or `None` when unknown or not `size` numbers."""
-        if key not in self._known and (found := self._read(key)) is not None:
-            self._known[key] = found
+        if key not in self._known and (prior := self._read(key)) is not None:
+            self._known[key] = prior
         prior = self._known.get(key)
         return prior if prior is not None and len(prior) == size else None
 

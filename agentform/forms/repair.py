@@ -91,7 +91,7 @@ def with_changes_marked(old: FormState, new: FormState) -> FormState:
 
 
 def in_sequence(node: Node) -> Node:
-    """The same form with every field depending on all that are decided before it."""
+    """The form with every field depending on all that are decided before it."""
     match node:
         case Record():
             order = in_order({field.name: field.depends_on for field in node.fields})

@@ -55,13 +55,13 @@ def find_loop(written: str) -> Loop | None:
         opened = _opened(written)
     except InvalidInput:  # a key that is no JSON string, which no grammar lets pass
         return None
-    for depth, place in enumerate(opened):
-        if place.kind == "object":
+    for depth, value in enumerate(opened):
+        if value.kind == "object":
             continue
-        bound = place.bound(written)
+        bound = value.bound(written)
         if bound is not None:
             steps = tuple(outer.step for outer in opened[:depth])
-            return Loop(steps=steps, kind=place.kind, bound=bound)
+            return Loop(steps=steps, kind=value.kind, bound=bound)
     return None
 
 
@@ -85,12 +85,12 @@ class _Open:
     def bound(self, written: str) -> dict[str, float] | None:
         """What would have ended it before its loop; `None` where there is none."""
         texts = [text for _, text in self.parts]
-        found = _loop(texts, [at for at, _ in self.parts], written, self.since)
-        if found is None:
+        loop = _loop(texts, [at for at, _ in self.parts], written, self.since)
+        if loop is None:
             return None
         if self.kind == "array":
             return {"maxItems": 1 + max(map(texts.index, set(texts)))}
-        return {"maxLength": sum(found)} if self.kind == "string" else dict(_NUMBER_BOUND)
+        return {"maxLength": sum(loop)} if self.kind == "string" else dict(_NUMBER_BOUND)
 
 
 def _opened(text: str) -> list[_Open]:
@@ -118,9 +118,9 @@ def _opened(text: str) -> list[_Open]:
 
 
 def _characters(text: str, start: int, kind: BoundedKind) -> _Open:
-    found = list(_CHARACTER.finditer(text, start))
-    cut = found.pop().start() if found and found[-1]["cut"] else len(text)
-    return _Open(kind=kind, since=cut, parts=[(match.start(), match[0]) for match in found])
+    characters = list(_CHARACTER.finditer(text, start))
+    cut = characters.pop().start() if characters and characters[-1]["cut"] else len(text)
+    return _Open(kind=kind, since=cut, parts=[(match.start(), match[0]) for match in characters])
 
 
 def _loop(texts: Sequence[str], starts: Sequence[int], written: str, since: int) -> tuple[int, int] | None:

@@ -123,7 +123,9 @@ async def choose(
 ) -> list[Answer]:
     """Answer all questions in one batch at `point`, in the order asked.
 
-    Raises what `Engine.score` raises, and TokenizationChanged.
+    Raises:
+        EngineError: the engine cannot serve the request; DeadlineExceeded among them.
+        TokenizationChanged: options cannot be told apart by their tokens, or do not survive tokenisation.
     """
     scores = await _log_scores(session, point, questions, scoring)
     leans = [(0.0,) * len(log_scores) for log_scores in scores]

@@ -81,7 +81,11 @@ async def tune(
 ) -> Tuned:
     """Try every lead-in and calibration; fit the temperature of the best.
 
-    Every second example is held out. Raises InvalidInput for fewer than four examples, and what the engine raises.
+    Every second example is held out.
+
+    Raises:
+        InvalidInput: there are fewer than four examples.
+        EngineError: the engine cannot serve a request.
     """
     if len(examples) < 4:
         raise InvalidInput(f"tuning needs at least four examples; got {len(examples)}")
