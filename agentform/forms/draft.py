@@ -14,22 +14,39 @@ leaves, or has only joint solutions that the model finds very improbable, is dec
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
+
+import anyio.to_thread
 
 from agentform.decoding.insertion_point import InsertionPoint
 from agentform.decoding.session import Session
-from agentform.errors import Attempt, CallRejected
+from agentform.errors import Abstained, ArgumentMalformed, ArgumentsTruncated, Attempt, CallRejected, Violation
 from agentform.forms.beam_search import answer_waves
 from agentform.forms.generate import write_leaf, write_leaves
 from agentform.forms.progress import Watch
 from agentform.forms.questions import early_free_leaves
 from agentform.forms.refusal import RefusalPrompt
-from agentform.forms.repair import fails_alike, in_sequence, joint_solution, with_changes_marked, without_refused
+from agentform.forms.repair import (
+    fails_alike,
+    in_sequence,
+    joint_solution,
+    open_assignments,
+    with_changes_marked,
+    without_refused,
+)
+from agentform.forms.rules import breaks_rules, keeping_rules
 from agentform.forms.scoring import Priors, Scoring, require_confidence
 from agentform.forms.state import FormState
 from agentform.schema.target import Target
 
 __all__ = ["Filling", "fill_form"]
+
+_MOST_ROUNDS = 8
+"""Times that answers are changed for the sake of rules, each of which may open further questions."""
+_MOST_COMPLETIONS = 3
+"""Assignments in one repair for which further leaves are decided before the validator is asked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +94,14 @@ async def _draft(session: Session, filling: Filling, state: FormState, point: In
 
 async def _decided(session: Session, filling: Filling, state: FormState, point: InsertionPoint) -> FormState:
     """Every closed leaf decided, and the free leaves written that had to be known for it."""
+    rounds = _MOST_ROUNDS
     while True:
         state = await answer_waves(session, point, state, scoring=filling.scoring, priors=filling.priors)
+        if rounds and breaks_rules(state):
+            kept = await anyio.to_thread.run_sync(keeping_rules, state)
+            if kept is not None:
+                state, rounds = kept, rounds - 1
+                continue
         early_leaves = early_free_leaves(state)
         if not early_leaves:
             break
@@ -87,6 +110,20 @@ async def _decided(session: Session, filling: Filling, state: FormState, point: 
             state = await write_leaf(session, context, state, early.leaf, follow="}", watch=filling.watch)
     require_confidence(list(state.answers.values()), session.limits)
     return state
+
+
+async def _completed(
+    session: Session, filling: Filling, state: FormState, violations: Sequence[Violation]
+) -> FormState | None:
+    """The first accepted form of those whose answers open further leaves, such as a property that is there now."""
+    for opened in islice(open_assignments(state, violations, session.limits), _MOST_COMPLETIONS):
+        try:
+            completed = await _draft(session, filling, opened, filling.point)
+        except (ArgumentsTruncated, ArgumentMalformed, Abstained):
+            continue
+        if not filling.target.validator.check(completed.value):
+            return completed
+    return None
 
 
 async def _written(session: Session, filling: Filling, state: FormState, point: InsertionPoint) -> FormState:
@@ -99,6 +136,8 @@ async def _repaired(session: Session, filling: Filling, state: FormState, attemp
     joint = joint_solution(validator, state, violations, session.limits)
     if joint is not None and (joint.gap or 0.0) <= filling.scoring.max_gap:
         return await _told(filling, joint)
+    if joint is None and (completed := await _completed(session, filling, state, violations)) is not None:
+        return completed
     point = filling.refusal.after(state.json_text, violations)
     kept = without_refused(state, violations)
     if len(kept.texts) < len(state.texts) and joint is None and not fails_alike(attempts):

@@ -7,7 +7,7 @@ no model call. What else a violation concerns is forgotten, and decided or writt
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -17,13 +17,14 @@ from agentform.decoding.limits import Limits
 from agentform.errors import Attempt, Violation
 from agentform.forms.answer import Answers
 from agentform.forms.beam_search import best_first
+from agentform.forms.rules import breaks_rules
 from agentform.forms.state import FormState
 from agentform.messages import How
 from agentform.schema.dependencies import in_order
 from agentform.schema.form import Node, Path, Record, Repeat, Union, pointer
 from agentform.schema.validate import Validator
 
-__all__ = ["fails_alike", "in_sequence", "joint_solution", "with_changes_marked", "without_refused"]
+__all__ = ["fails_alike", "in_sequence", "joint_solution", "open_assignments", "with_changes_marked", "without_refused"]
 
 
 def joint_solution(
@@ -33,26 +34,54 @@ def joint_solution(
 
     The failing leaves alone are tried first; a rule across fields may name a field that is not the one to change.
     """
-    values = {key: answer for key, answer in state.answers.items() if key[1] == "value"}
-    failing = {key: answer for key, answer in values.items() if _concerns(violations, key[0])}
     until = anyio.current_time() + limits.joint_s
-    for group in (failing, values) if failing and len(values) > len(failing) else (failing,):
+    for group in _groups(state, violations):
         solution = _first_accepted(validator, state, group, limits.joint_candidates, until)
         if solution is not None:
             return solution
     return None
 
 
+def _groups(state: FormState, violations: Sequence[Violation]) -> Iterator[Answers]:
+    """The answers that may be changed: the failing values, all values, and in the end arms, counts and presence too."""
+    values = {key: answer for key, answer in state.answers.items() if key[1] == "value"}
+    failing = {key: answer for key, answer in values.items() if _concerns(violations, key[0])}
+    yield failing
+    if failing and len(values) > len(failing):
+        yield values
+    if len(state.answers) > len(values) and not _is_written(state, violations):
+        yield state.answers
+
+
+def _is_written(state: FormState, violations: Sequence[Violation]) -> bool:
+    """Whether a violation lies in a free leaf, so that it has to be written again."""
+    return any((v.pointer + "/").startswith(pointer(path) + "/") for v in violations for path in state.texts)
+
+
+def open_assignments(state: FormState, violations: Sequence[Violation], limits: Limits) -> Iterator[FormState]:
+    """Other answers in falling order of probability that leave something to be decided and may then be accepted."""
+    if _is_written(state, violations):
+        return
+    for moved, _ in islice(_assignments(state.answers), limits.joint_candidates):
+        candidate = state.with_answers(moved)
+        if candidate.text_of(state.root) is None and not breaks_rules(candidate):
+            yield candidate
+
+
+def _assignments(group: Answers) -> Iterator[tuple[Answers, float]]:
+    rows = [[math.log(max(p, 1e-300)) for p in answer.probabilities] for answer in group.values()]
+    for picks, total in best_first(rows):
+        yield {key: replace(a, index=i) for (key, a), i in zip(group.items(), picks, strict=True)}, total
+
+
 def _first_accepted(
     validator: Validator, state: FormState, group: Answers, most: int, until: float
 ) -> FormState | None:
-    rows = [[math.log(max(p, 1e-300)) for p in answer.probabilities] for answer in group.values()]
     best: float | None = None
-    for picks, total in islice(best_first(rows), most):
+    for moved, total in islice(_assignments(group), most):
         best = total if best is None else best
-        moved = {key: replace(a, index=i) for (key, a), i in zip(group.items(), picks, strict=True)}
         candidate = state.with_answers(moved)
-        if not validator.check(candidate.value):
+        if candidate.text_of(state.root) is not None and not validator.check(candidate.value):
             changed = [key[0] for key, answer in moved.items() if answer.index != state.answers[key].index]
             return replace(candidate, how={**state.how, **_marked(changed, "joint")}, gap=best - total)
         if anyio.current_time() > until:

@@ -110,11 +110,14 @@ MAX_REPEAT = 8
 """The most items of a list whose items are decided one after another."""
 
 _PLAIN = frozenset(["type", "items", "minItems", "maxItems", "uniqueItems", "$defs", "definitions"])
+_OF_THE_WHOLE = frozenset(["contains", "minContains", "maxContains", "not", "if", "then", "else", "allOf"])
 
 
 def is_plain_array(schema: SchemaDict) -> bool:
-    """Whether nothing but its items' schema, their number and their being distinct is asked of an array."""
-    return isinstance(schema.get("items"), dict) and all(key in _PLAIN or is_annotation(key) for key in schema)
+    """Whether all items of an array have one schema; what is asked of them together comes on top of that."""
+    return isinstance(schema.get("items"), dict) and all(
+        key in _PLAIN or key in _OF_THE_WHOLE or is_annotation(key) for key in schema
+    )
 
 
 def bounds_of(schema: SchemaDict) -> tuple[int, int | None, bool]:

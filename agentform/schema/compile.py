@@ -40,6 +40,7 @@ from agentform.schema.form import (
 )
 from agentform.schema.keywords import LEFT_TO_VALIDATION, unknown_keywords
 from agentform.schema.normalize import asked_of, settle
+from agentform.schema.partial import demanded, mentioned
 from agentform.schema.refs import Document
 from agentform.schema.union_labels import label_arms
 
@@ -49,6 +50,7 @@ MAX_DEPTH = 32
 """Levels of records and unions that are unfolded; what is deeper is one free leaf."""
 MAX_NODES = 10_000
 """Nodes that are unfolded, which bounds definitions that use one another many times."""
+_RULES_OF_LISTS = ("contains", "minContains", "maxContains", "not", "if", "then", "else", "allOf")
 
 
 def compile_schema(
@@ -170,6 +172,8 @@ class _FormCompiler:
         node = self._arms([{"allOf": [common, arm]} if common else arm for arm in arms], schema, spot, union)
         if union == "oneOf" and len(arms) > 1 and not is_disjoint(node, len(arms)):
             self._relax(spot, "oneOf: that no second arm matches is left to validation")
+            if isinstance(node, Union):
+                return replace(node, rules=self._rules({"oneOf": arms}))
         return node
 
     def _arms(self, arms: list[Schema], schema: SchemaDict, spot: _Spot, why: str) -> Node | None:
@@ -194,6 +198,7 @@ class _FormCompiler:
     def _array(self, schema: SchemaDict, spot: _Spot) -> Node:
         """A list of closed items as choices where it is short; a free leaf otherwise."""
         least, most, unique = bounds_of(schema)
+        rules = self._rules({key: schema[key] for key in _RULES_OF_LISTS if key in schema})
         item = self._node(schema["items"], spot.below("0"))
         if (
             isinstance(item, Choice)
@@ -208,8 +213,9 @@ class _FormCompiler:
                 max_items=len(item.options) if most is None else min(most, len(item.options)),
                 description=spot.description,
                 why=f"any of {len(item.options)}",
+                rules=rules,
             )
-        if item is None or unique or most is None or not 0 < most <= MAX_REPEAT or least > most or has_free(item):
+        if item is None or most is None or not 0 < most <= MAX_REPEAT or least > most or has_free(item):
             return self._free(schema, spot, say_free(schema))
         items = [self._node(schema["items"], spot.below(str(at))) for at in range(most)]
         return Repeat(
@@ -218,13 +224,20 @@ class _FormCompiler:
             min_items=least,
             description=spot.description,
             why=f"list of up to {most} closed items",
+            rules=self._rules({"uniqueItems": True, **(rules or {})}) if unique else rules,
         )
 
     def _record(self, schema: SchemaDict, spot: _Spot) -> Node | None:
         required: list[str] = schema.get("required", [])
+        rules = self._rules({key: schema[key] for key in LEFT_TO_VALIDATION if key in schema})
+        ruled = mentioned(rules)
         fields: list[Field] = []
-        for name in dict.fromkeys([*schema.get("properties", {}), *required]):
-            field = self._field(name, asked_of(schema, name), name in required, spot)
+        names = dict.fromkeys([*schema.get("properties", {}), *required, *demanded(rules)])
+        if len(names) < schema.get("minProperties", 0) and schema.get("additionalProperties") is not False:
+            return self._free({**schema, "required": list(schema.get("properties", {}))}, spot, "open map")
+        for name in names:
+            may_stand = ruled is not None and name not in ruled  # a rule may ask that it is left out
+            field = self._field(name, asked_of(schema, name), name in required, spot, may_stand=may_stand)
             if field is not None:
                 fields.append(field)
             elif name in required:
@@ -234,13 +247,18 @@ class _FormCompiler:
                 self._relax(spot, f"{keyword}: left to validation")
         parents = dependencies(schema, {field.name: asked_of(schema, field.name) for field in fields})
         linked = tuple(replace(field, depends_on=parents[field.name]) for field in fields)
-        return Record(path=spot.path, fields=linked, description=spot.description)
+        return Record(path=spot.path, fields=linked, description=spot.description, rules=rules)
 
-    def _field(self, name: str, asked: Schema, required: bool, spot: _Spot) -> Field | None:
+    def _rules(self, schema: SchemaDict) -> SchemaDict | None:
+        closed = self._document.closed(schema)
+        return closed if isinstance(closed, dict) else None
+
+    def _field(self, name: str, asked: Schema, required: bool, spot: _Spot, *, may_stand: bool) -> Field | None:
         node = self._node(asked, spot.below(name))
         if node is None:
             return None
-        return Field(name=name, node=node, required=required or always_written(node, self._default(asked, spot)))
+        written = required or (may_stand and always_written(node, self._default(asked, spot)))
+        return Field(name=name, node=node, required=written)
 
     def _default(self, schema: Schema, spot: _Spot) -> list[JsonValue]:
         settled = settle(schema, self._document, spot.refs).schema

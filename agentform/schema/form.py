@@ -85,6 +85,8 @@ class Record:
     path: Path
     fields: tuple[Field, ...]
     description: str = ""
+    rules: Mapping[str, JsonValue] | None = None
+    """What the schema asks of the properties together, self-contained."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +103,8 @@ class Union:
     discriminator: str | None = None
     description: str = ""
     why: str = ""
+    rules: Mapping[str, JsonValue] | None = None
+    """What the schema asks of the value besides being one of the arms, self-contained."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +118,8 @@ class Subset:
     """At most `len(options)`."""
     description: str = ""
     why: str = ""
+    rules: Mapping[str, JsonValue] | None = None
+    """What the schema asks of the list as a whole, self-contained."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +132,8 @@ class Repeat:
     min_items: int = 0
     description: str = ""
     why: str = ""
+    rules: Mapping[str, JsonValue] | None = None
+    """What the schema asks of the list as a whole, self-contained."""
 
 
 Leaf: TypeAlias = Fixed | Choice | Free | Subset

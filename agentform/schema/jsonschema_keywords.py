@@ -14,7 +14,7 @@ from agentform._util.exact import is_multiple
 from agentform.schema.jsonschema_library import jsonschema_library
 from agentform.schema.regex import compiled
 
-__all__ = ["OWN_KEYWORDS", "is_regular_expression", "literal_patterns"]
+__all__ = ["OWN_KEYWORDS", "equality", "is_regular_expression", "literal_patterns"]
 
 
 def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[Any]:
@@ -62,14 +62,14 @@ def _unique_items(validator: Any, wanted: Any, instance: Any, schema: Any) -> It
         return
     seen: set[str] = set()
     for item in instance:
-        key = _equality(item)
+        key = equality(item)
         if key in seen:
             yield _error(f"{item!r} stands in the list more than once")
             return
         seen.add(key)
 
 
-def _equality(value: Any) -> str:
+def equality(value: Any) -> str:
     """A text that two values share exactly when JSON Schema calls them equal: 1 and 1.0, but not true."""
     return json.dumps(_whole(value), sort_keys=True)
 
