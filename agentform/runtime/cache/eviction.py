@@ -12,11 +12,12 @@ changes. Three kinds of items, each an evictable of its own:
 - the tail of a leaf, for attention-only models: one token lost per position freed, which is least recently used;
 - the tail of a leaf behind the last snapshot, for recurrent models: nothing can be resumed there, so it goes first;
 - a snapshot: lost are the tokens since the last place before it where conversations were seen to part, for what lies
-  between will be gone by then; freed are its own positions and, at the end of a leaf, the leaf's. `weight` is 1 where
-  a conversation ends, the number of forks where conversations parted, and `_SUPERSEDED` where one conversation merely
-  went on to a later snapshot: about as often does one return to such a place.
+  between will be gone by then; freed are its own positions and, at the end of a leaf, the leaf's. `weight` is the
+  number of forks where conversations parted, and 1 elsewhere.
 
-Nodes pinned for a conversation that is expected back go last, so a pin never stops the engine.
+A snapshot that is *superseded* goes before all else: its conversation went on to a later one, and no other path parts
+in between. Hardly ever does one return to such a place, and were it kept, the end of another conversation would have
+to go. Nodes pinned for a conversation that is expected back go last, so a pin never stops the engine.
 """
 
 from __future__ import annotations
@@ -24,14 +25,15 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from agentform.runtime.cache.radix_tree import RadixNode, RadixTree, upwards
 from agentform.runtime.cache.ranges import PositionRanges, count, join
 
-__all__ = ["Cut", "GiveUp", "Spilled", "evict", "spilled"]
+__all__ = ["Cut", "GiveUp", "Spilled", "evict", "is_shared", "is_superseded", "spilled"]
 
-_SUPERSEDED = 1 / 256
+_Rank = Literal[0, 1, 2]
+_SUPERSEDED, _PLAIN, _PINNED = 0, 1, 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,45 +85,51 @@ def _evictable(tree: RadixTree) -> Iterator[tuple[RadixNode, int]]:
         node, before = stack.pop()
         if (node.snapshot is not None and not node.snapshot.locks) or _is_bare_leaf(node):
             yield node, before
-        below = node.end if node.snapshot is not None and _is_shared(node) else before
+        below = node.end if node.snapshot is not None and is_shared(node) else before
         stack.extend((child, below) for child in node.children.values())
 
 
 def _before(node: RadixNode) -> int:
     for above in upwards(node.parent) if node.parent is not None else ():
-        if above.snapshot is not None and _is_shared(above):
+        if above.snapshot is not None and is_shared(above):
             return above.end
     return 0
 
 
-def _is_shared(node: RadixNode) -> bool:
+def is_shared(node: RadixNode) -> bool:
+    """Whether conversations parted at the end of this node."""
     return node.forks > 0 or len(node.children) > 1
+
+
+def is_superseded(node: RadixNode) -> bool:
+    """Whether the only way on from this node leads to another snapshot."""
+    while not is_shared(node) and node.children:
+        [node] = node.children.values()
+        if node.snapshot is not None:
+            return True
+    return False
 
 
 def _is_bare_leaf(node: RadixNode) -> bool:
     return not node.children and not node.locks and node.snapshot is None
 
 
-def _value(node: RadixNode, before: int, now: float, recurrent: bool) -> tuple[bool, float]:
-    """Sort key: whether it is pinned, and the value of the module docstring."""
-    pinned = node.pinned_until > now
+def _value(node: RadixNode, before: int, now: float, recurrent: bool) -> tuple[_Rank, float]:
+    """Sort key: whether it is superseded or pinned, and the value of the module docstring."""
+    rank: _Rank = _PINNED if node.pinned_until > now else _PLAIN
     if node.snapshot is None:
-        return pinned, 0.0 if recurrent else _chance(now - node.last_used)
+        return rank, 0.0 if recurrent else _chance(now - node.last_used)
+    if rank != _PINNED and is_superseded(node):
+        rank = _SUPERSEDED
     lost = node.end - before
     freed = count(node.snapshot.runs)
     if not node.children and not node.locks:
         freed += len(node.tokens)
-    return pinned, _weight(node) * lost / freed * _chance(now - node.snapshot.last_used)
+    return rank, max(1, node.forks) * lost / freed * _chance(now - node.snapshot.last_used)
 
 
 def _chance(age: float) -> float:
     return 1 / (max(0.0, age) + 1) ** 3
-
-
-def _weight(node: RadixNode) -> float:
-    if not node.children:
-        return 1.0
-    return max(float(node.forks), _SUPERSEDED)
 
 
 def _give_up(tree: RadixTree, node: RadixNode, num: int, *, whole: bool) -> list[Cut]:
@@ -163,7 +171,7 @@ def spilled(given: Sequence[Cut], *, recurrent: bool) -> list[Spilled]:
     for each in reversed(given):
         if each.num_tokens:
             before[each.node] = join(_runs(each.node, before), each.runs)
-        if recurrent == bool(each.num_tokens) or (recurrent and _is_superseded(each.node)):
+        if recurrent == bool(each.num_tokens) or (recurrent and is_superseded(each.node)):
             continue
         found.append(
             Spilled(
@@ -185,7 +193,3 @@ def _runs(node: RadixNode, before: dict[RadixNode, PositionRanges]) -> PositionR
 def _is_in_tree(node: RadixNode) -> bool:
     """One that lost all its tokens keeps them by name only."""
     return node.parent is not None and node.parent.children.get(node.tokens[0]) is node
-
-
-def _is_superseded(node: RadixNode) -> bool:
-    return bool(node.children) and not node.forks

@@ -12,11 +12,12 @@ one that finds no room is not taken.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Sequence
 
 from agentform.runtime.cache.accounting import Ledger
-from agentform.runtime.cache.eviction import Cut, GiveUp, evict
+from agentform.runtime.cache.eviction import Cut, GiveUp, evict, is_shared
 from agentform.runtime.cache.handle import Lease
 from agentform.runtime.cache.position_pool import PagePool
 from agentform.runtime.cache.radix_tree import Match, RadixNode, RadixTree, upwards
@@ -226,6 +227,7 @@ class PrefixCache:
         if self._snapshot_positions > self._available():
             self._ledger.counters.declined_snapshots += 1
             return None
+        self._supersede(lease, num_tokens)
         self._make_room(self._snapshot_positions)
         runs = self._pool.alloc(self._snapshot_positions)
         assert runs is not None, "positions that were available are missing"
@@ -391,6 +393,24 @@ class PrefixCache:
         if short > 0:
             # A little more than needed, so that a full pool does not walk the tree for each token.
             self.shed(max(short, self.capacity // 256))
+
+    def _supersede(self, lease: Lease, num_tokens: int) -> None:
+        """Let the conversation's earlier snapshot make room for its longer one.
+
+        It will be the cheapest thing in the pool as soon as the longer one stands. Were it kept until then, another
+        conversation's end would go: in a sequence, that of the next to come.
+        """
+        node = lease.node.deepest_snapshot()
+        if node is None or node.snapshot is None or self._snapshot_positions <= self._pool.num_free:
+            return
+        on_the_way = itertools.takewhile(lambda each: each is not node, upwards(lease.node))
+        is_needed = node.snapshot.locks or node.pinned_until > self._tree.clock()
+        if is_needed or node.end >= num_tokens or any(map(is_shared, (node, *on_the_way))):
+            return
+        path = node.path()
+        given = Cut(node=node, path=path, runs=self._tree.detach(node), num_tokens=0)
+        self._pool.free(given.runs)
+        self._ledger.evicted(given)
 
     def _free_live(self, runs: PositionRanges) -> None:
         self._pool.free(runs)

@@ -191,3 +191,42 @@ def test_history_that_was_rewritten_is_named(clock):
     assert statistics.misses == {"cold": 1, "rewritten": 1}
     assert statistics.conversations["a"].misses == {"cold": 1, "rewritten": 1}
     assert statistics.conversations["b"].hit_tokens == 6
+
+
+@given(num=st.integers(2, 12), passes=st.integers(2, 4), data=st.data())
+def test_conversations_that_fit_are_all_found_whatever_they_add(num, passes, data):
+    clock = Clock()
+    cache = recurrent(clock, num * (8 + 2 * passes + 4))
+    talks = [tuple(range(1000 * each, 1000 * each + 8)) for each in range(num)]
+    for each in talks:
+        clock.now += 1
+        run(cache, each, len(each))
+    for _ in range(passes - 1):
+        for each in data.draw(st.permutations(range(num))):
+            clock.now += 1
+            known, talks[each] = talks[each], (*talks[each], *range(len(talks[each]), len(talks[each]) + 2))
+            assert run(cache, talks[each], len(talks[each])) == len(known)
+            cache.integrity()
+
+
+def test_a_snapshot_is_not_superseded_where_another_path_parts_behind_it(clock):
+    cache = recurrent(clock, 40)
+    run(cache, a(8), 8)
+    run(cache, a(10))
+    clock.now = 1
+    run(cache, (*a(9), 77, 78), 11)  # parts from the first a token after its snapshot
+    clock.now = 2
+    run(cache, a(12), 12)
+    clock.now = 3
+    run(cache, b(8), 8)
+    assert run(cache, (*a(9), 88)) == 8
+
+
+def test_a_conversation_without_room_gives_up_its_own_earlier_snapshot(clock):
+    cache = recurrent(clock, 24 + 4)
+    run(cache, b(8), 8)
+    clock.now = 100
+    run(cache, a(8), 8)
+    clock.now = 200
+    assert run(cache, a(12), 12) == 8
+    assert run(cache, b(9)) == 8
