@@ -15,7 +15,8 @@ T = TypeVar("T")
 async def at_once(work: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
     """What each of `work` returns, in their order.
 
-    Raises what the first that fails raises; the others are cancelled.
+    Raises:
+        Exception: what the first that fails raises; the others are cancelled.
     """
     done: dict[int, T] = {}
     failures: list[Exception] = []

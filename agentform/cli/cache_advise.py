@@ -82,7 +82,11 @@ def advise(console: Console, load: Workload, sizes: Mapping[str, int]) -> None:
 def advise_from_files(
     console: Console, *, trace: Path | None, statistics: Path | None, model: str | None, budget_bytes: int | None
 ) -> None:
-    """`advise` from a trace or from saved statistics. Raises InvalidInput unless exactly one of them is given."""
+    """`advise` from a trace or from saved statistics.
+
+    Raises:
+        InvalidInput: not exactly one of them is given.
+    """
     if (trace is None) == (statistics is None):
         raise InvalidInput("give either --trace or --statistics")
     sizes: dict[str, int] = {}
@@ -101,7 +105,11 @@ def advise_from_files(
 
 
 def workload_of_trace(path: Path, *, budget_bytes: int | None = None, token_bytes: int = 0) -> Workload:
-    """Read a trace, see the module docstring. Raises InvalidInput with the line that is wrong."""
+    """Read a trace, see the module docstring.
+
+    Raises:
+        InvalidInput: a line is wrong; it says which.
+    """
     reuse, tokens, lines = ReuseDistances(), 0, 0
     try:
         with path.open(encoding="utf-8") as file:
@@ -133,7 +141,11 @@ def workload_of_statistics(statistics: CacheStatistics) -> Workload:
 
 
 def workload_of_statistics_file(path: Path) -> Workload:
-    """The same from `json.dumps(dataclasses.asdict(engine.statistics()))`. Raises InvalidInput."""
+    """The same from `json.dumps(dataclasses.asdict(engine.statistics()))`.
+
+    Raises:
+        InvalidInput: the file does not hold statistics.
+    """
     try:
         data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         seen = data.pop("working_set")
@@ -145,7 +157,11 @@ def workload_of_statistics_file(path: Path) -> Workload:
 
 
 def snapshot_sizes(folder: Path) -> dict[str, int]:
-    """Bytes of a model's snapshot under each named policy. Raises HorizonsUnknown."""
+    """Bytes of a model's snapshot under each named policy.
+
+    Raises:
+        HorizonsUnknown: decay parameters are not found, or are of a layout that is not known.
+    """
     from agentform.runtime.torch.snapshots.model_horizons import horizons_of_folder
     from agentform.runtime.torch.snapshots.state_geometry import geometry_of_folder
 

@@ -30,7 +30,11 @@ _SHARES = (0.5, 0.25, 0.125)
 def show_horizons(console: Console, name: str, plot: Path | None = None) -> None:
     """Table, picture and policies of a model given as catalogue name, folder or hub id.
 
-    Raises HorizonsUnknown, ModelNotFound, WeightsUnavailable; MissingDependency for `plot` without matplotlib.
+    Raises:
+        HorizonsUnknown: decay parameters are not found, or are of a layout that is not known.
+        ModelNotFound: the name is neither in the catalogue, nor a folder, nor a hub id.
+        WeightsUnavailable: weights are not on disk and cannot be fetched.
+        MissingDependency: `plot` is given, and matplotlib is not installed.
     """
     from agentform.runtime.models.resolve import resolve_files
     from agentform.runtime.torch.snapshots.model_horizons import horizons_of_folder
@@ -47,7 +51,11 @@ def show_horizons(console: Console, name: str, plot: Path | None = None) -> None
 
 
 def plot_horizons(horizons: Horizons, target: Path, *, title: str) -> None:
-    """A heat map per layer and head, and the distribution of horizons, as PNG. Raises MissingDependency."""
+    """A heat map per layer and head, and the distribution of horizons, as PNG.
+
+    Raises:
+        MissingDependency: matplotlib is not installed.
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

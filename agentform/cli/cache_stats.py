@@ -160,12 +160,20 @@ def _sampled(url: str, seconds: float, every_s: float) -> HitRateHistory:
 
 
 def stats_of_folder(folder: Path, console: Console) -> None:
-    """Print `folder_view`. Raises InvalidInput if it is no folder."""
+    """Print `folder_view`.
+
+    Raises:
+        InvalidInput: it is no folder.
+    """
     console.print(folder_view(folder))
 
 
 def folder_view(folder: Path) -> Group:
-    """Entries, tokens and bytes of a cache folder, by model. Raises InvalidInput if it is no folder."""
+    """Entries, tokens and bytes of a cache folder, by model.
+
+    Raises:
+        InvalidInput: it is no folder.
+    """
     entries, tokens, size, broken = Counter[str](), Counter[str](), Counter[str](), 0
     for place in _places(folder):
         try:
@@ -188,7 +196,11 @@ def folder_view(folder: Path) -> Group:
 
 
 def inspect_folder(folder: Path, console: Console) -> None:
-    """Every entry of a cache folder, its whole content checked. Raises InvalidInput if it is no folder."""
+    """Every entry of a cache folder, its whole content checked.
+
+    Raises:
+        InvalidInput: it is no folder.
+    """
     table = Table("entry", "model", "tokens", "snapshot", "last used", "state", title=str(folder))
     for place in _places(folder):
         used = datetime.fromtimestamp(place.stat().st_mtime, UTC).isoformat(sep=" ", timespec="seconds")

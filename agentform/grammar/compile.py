@@ -90,8 +90,10 @@ class Compiler:
     def compile(self, spec: GrammarSpec) -> CompiledGrammar:
         """Compile `spec`, or take it from what was compiled before.
 
-        What llguidance cannot enforce of a JSON Schema is left out and listed. Raises GrammarError for a text that
-        is not what its kind says, is too large, or that no value can match.
+        What llguidance cannot enforce of a JSON Schema is left out and listed.
+
+        Raises:
+            GrammarError: for a text that is not what its kind says, is too large, or that no value can match.
         """
         found = self.cached(spec)
         if found is not None:
@@ -179,8 +181,10 @@ class Compiler:
 def lark_of(spec: GrammarSpec) -> str:
     """The Lark text, as llguidance reads it, of `lead + value + follow`.
 
-    A JSON Schema is taken as it is, without what llguidance does not implement. Raises GrammarError for one that
-    is not JSON.
+    A JSON Schema is taken as it is, without what llguidance does not implement.
+
+    Raises:
+        GrammarError: for one that is not JSON.
     """
     if spec.kind == "regex":
         # One terminal: as three, a value such as /.*/ would swallow what follows it.
@@ -192,7 +196,11 @@ def lark_of(spec: GrammarSpec) -> str:
 
 
 def parse_schema(text: str) -> Schema:
-    """The JSON Schema that a specification's text is; raises GrammarError when it is none."""
+    """The JSON Schema that a specification's text is.
+
+    Raises:
+        GrammarError: it is none.
+    """
     try:
         schema = json.loads(text)
     except (ValueError, RecursionError) as error:

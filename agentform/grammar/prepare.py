@@ -58,7 +58,9 @@ def prepare(
 
     `fault_of` says why a regular expression cannot be used, or `""`; by default `pattern_fault` does. `step_fault`
     says so of the step of a `multipleOf`; by default every step can be.
-    Raises GrammarError for a schema that is nested too deeply to be walked through.
+
+    Raises:
+        GrammarError: for a schema that is nested too deeply to be walked through.
     """
     preparing = _Preparing(engine, fault_of or pattern_fault, step_fault or (lambda step: ""))
     try:

@@ -29,7 +29,8 @@ class ReadTokenizer:
 class Vocabulary:
     """Token ids and their bytes, shared by every grammar of one engine.
 
-    Raises GrammarError if llguidance cannot read the tokenizer.
+    Raises:
+        GrammarError: llguidance cannot read the tokenizer.
     """
 
     def __init__(self, tokenizer: str | ReadTokenizer, *, size: int, eos_ids: Collection[int]) -> None:

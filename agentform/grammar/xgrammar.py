@@ -89,7 +89,8 @@ class XGrammarCompiled:
 class XGrammarCompiler:
     """The counterpart of `Compiler`; safe to call from any thread. Lark text is read as xgrammar reads it.
 
-    Raises MissingDependency when xgrammar is not installed.
+    Raises:
+        MissingDependency: xgrammar is not installed.
     """
 
     def __init__(

@@ -194,15 +194,26 @@ class Engine(Protocol):
     def generate(self, request: GenerateRequest) -> AsyncGenerator[Chunk, None]:
         """Stream a completion. Closing the generator cancels the request and frees what it held.
 
-        Raises (at the first chunk): ContextOverflow, InvalidRequest, GrammarError, CacheBudgetExceeded,
-        EngineClosed. A deadline ends the stream with `finish="deadline"`.
+        A deadline ends the stream with `finish="deadline"`.
+
+        Raises:
+            ContextOverflow: prompt and completion together do not fit the model's context.
+            InvalidRequest: the request is malformed, such as a token id outside the vocabulary.
+            GrammarError: the grammar does not compile, or its matcher stops with an error.
+            CacheBudgetExceeded: the request needs more than the budget, even with all else evicted.
+            EngineClosed: the engine is closed, or its worker died.
         """
         ...
 
     async def score(self, request: ScoreRequest) -> ScoreResult:
         """Score candidates; no token is sampled.
 
-        Raises: ContextOverflow, InvalidRequest, CacheBudgetExceeded, DeadlineExceeded, EngineClosed.
+        Raises:
+            ContextOverflow: prompt and completion together do not fit the model's context.
+            InvalidRequest: the request is malformed, such as a token id outside the vocabulary.
+            CacheBudgetExceeded: the request needs more than the budget, even with all else evicted.
+            DeadlineExceeded: it was not done by its deadline.
+            EngineClosed: the engine is closed, or its worker died.
         """
         ...
 

@@ -33,7 +33,8 @@ class Grammars:
     async def compiled(self, spec: GrammarSpec) -> CompiledGrammar:
         """Off the event loop, unless it is at hand: a big schema takes hundreds of milliseconds.
 
-        Raises GrammarError.
+        Raises:
+            GrammarError: the grammar does not compile, or its matcher stops with an error.
         """
         found = self._compiler.cached(spec) if self._compiler is not None else None
         return found or await GRAMMARS.run(self._compile, spec)

@@ -19,11 +19,17 @@ def load_engine(name: str, **options: Any) -> Engine:
     """An engine for a catalogue name such as "smollm2-135m", a model folder, a Hugging Face hub id or a server's URL.
 
     `options` are TorchEngine's keyword arguments, such as `cache_dir`, or `snapshots="balanced"` for hybrid models.
-    "sglang:" before the name loads it into SGLang; `options` are then SGLang's server arguments.
-    For a URL (``http://host:30000``, ``https://…``) they are SGLangServer's; after a ``#`` the URL may name the
-    tokenizer, and AGENTFORM_ENGINE_KEY may hold the `api_key`.
-    Raises what SGLangServer does, or ModelNotFound, WeightsUnavailable, WeightsCorrupt, MissingDependency,
-    CacheBudgetExceeded, EngineError.
+    "sglang:" before the name loads it into SGLang; `options` are then SGLang's server arguments. For a URL
+    (``http://host:30000``, ``https://…``) they are SGLangServer's; after a ``#`` the URL may name the tokenizer, and
+    AGENTFORM_ENGINE_KEY may hold the `api_key`.
+
+    Raises:
+        ModelNotFound: the name is neither in the catalogue, nor a folder, nor a hub id.
+        WeightsUnavailable: weights are not on disk and cannot be fetched.
+        WeightsCorrupt: weights do not have the digest or the files that they should have.
+        MissingDependency: what the engine needs is not installed.
+        CacheBudgetExceeded: the budget holds no two tokens, or there is less memory.
+        EngineError: the model cannot be served, or, for a server, what `SGLangServer` raises.
     """
     if name.startswith(("http://", "https://")):
         return _server(name, options)

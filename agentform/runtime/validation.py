@@ -9,7 +9,12 @@ __all__ = ["check_generate", "check_score"]
 
 
 def check_generate(request: GenerateRequest, info: ModelInfo) -> None:
-    """Raises InvalidRequest, ContextOverflow."""
+    """Refuse a completion that cannot be served.
+
+    Raises:
+        InvalidRequest: the request is malformed, such as a token id outside the vocabulary.
+        ContextOverflow: prompt and completion together do not fit the model's context.
+    """
     _check_ids(request.prompt_ids, "prompt", info)
     if request.max_tokens < 0:
         raise InvalidRequest(f"max_tokens is {request.max_tokens}")
@@ -20,7 +25,12 @@ def check_generate(request: GenerateRequest, info: ModelInfo) -> None:
 
 
 def check_score(request: ScoreRequest, info: ModelInfo) -> None:
-    """Raises InvalidRequest, ContextOverflow."""
+    """Refuse a score that cannot be served.
+
+    Raises:
+        InvalidRequest: the request is malformed, such as a token id outside the vocabulary.
+        ContextOverflow: prompt and completion together do not fit the model's context.
+    """
     _check_ids(request.prompt_ids, "prompt", info)
     longest = 0
     for branch in request.branches:

@@ -58,8 +58,10 @@ def compile_schema(
 ) -> Form:
     """The form of a well-formed JSON Schema.
 
-    With `lenient` an unknown keyword is listed in `Form.relaxed`; otherwise it raises `UnsupportedSchema`,
-    and so does a schema that no value satisfies.
+    With `lenient` an unknown keyword is listed in `Form.relaxed`.
+
+    Raises:
+        UnsupportedSchema: a keyword is unknown, or no value satisfies the schema.
     """
     relaxed = tuple(
         Relaxation(pointer=pointer(path), what=f"unknown keyword {path[-1]!r} is ignored")

@@ -56,7 +56,8 @@ _UNSUPPORTED = frozenset({"draft-00", "draft-01", "draft-02", "draft-03"})
 def draft_of(schema: Schema) -> JsonSchemaDraft:
     """The draft that `$schema` names; without one, the newest draft in which the schema is well-formed.
 
-    Raises `UnsupportedSchema` for drafts before 4, and for a schema that is well-formed in no draft.
+    Raises:
+        UnsupportedSchema: for drafts before 4, and for a schema that is well-formed in no draft.
     """
     named = str(schema.get("$schema", "")) if isinstance(schema, dict) else ""
     if any(old in named for old in _UNSUPPORTED):

@@ -25,7 +25,8 @@ _BYTES_MODES: tuple[Literal["utf8", "base64"], ...] = ("utf8", "base64")
 def dumps(value: JsonValue) -> str:
     """The value as one line of JSON: `{"a": 1, "b": [1, 2]}`, raw UTF-8, keys in their own order.
 
-    Raises `InvalidInput` for NaN, infinities and anything that is not a JSON value, naming the place.
+    Raises:
+        InvalidInput: for NaN, infinities and anything that is not a JSON value, naming the place.
     """
     return _within_depth(lambda: _dumps(value))
 
@@ -39,8 +40,9 @@ def _dumps(value: JsonValue) -> str:
 def loads(text: str) -> JsonValue:
     """The value of a JSON text. Integers are exact, whatever their size.
 
-    Raises `InvalidInput` for text that is not JSON, for NaN and Infinity, for a number too large for a float,
-    and for an object that names a key twice.
+    Raises:
+        InvalidInput: for text that is not JSON, for NaN and Infinity, for a number too large for a float, and for
+            an object that names a key twice.
     """
     try:
         return json.loads(text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_unique_keys)

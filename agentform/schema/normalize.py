@@ -144,8 +144,10 @@ class Settled:
 def settle(schema: Schema, document: Document, refs: frozenset[str], chain: frozenset[str] = frozenset()) -> Settled:
     """The schema with references followed and `allOf` folded in; annotations nearest to the place win.
 
-    `refs` are those that places further up have followed, `chain` those followed for this very place. Raises
-    `UnsupportedSchema` for references that lead round in a circle without anything between.
+    `refs` are those that places further up have followed, `chain` those followed for this very place.
+
+    Raises:
+        UnsupportedSchema: references lead round in a circle without anything between.
     """
     if isinstance(schema, bool):
         return Settled(schema=schema, refs=refs)

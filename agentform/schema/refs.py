@@ -22,10 +22,11 @@ _ADDRESS = frozenset({"$id", "id", "$anchor", "$schema", "$defs", "definitions",
 class Document:
     """A schema document in which every reference has been resolved.
 
-    Schemas handed out are in the words of draft 2020-12 whatever the document's draft is, and hold references
-    of one shape only: `#` and a JSON Pointer from the document's root.
+    Schemas handed out are in the words of draft 2020-12 whatever the document's draft is, and hold references of one
+    shape only: `#` and a JSON Pointer from the document's root.
 
-    Raises `UnsupportedSchema` for a reference that leaves the document or points at nothing.
+    Raises:
+        UnsupportedSchema: for a reference that leaves the document or points at nothing.
     """
 
     def __init__(self, schema: Schema, draft: JsonSchemaDraft) -> None:

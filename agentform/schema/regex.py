@@ -40,7 +40,11 @@ class RegularExpression(Protocol):
     """An expression that is ready to search texts."""
 
     def search(self, text: str) -> bool:
-        """Whether it matches anywhere in the text; raises `PatternTooCostly` when that takes too many steps."""
+        """Whether it matches anywhere in the text.
+
+        Raises:
+            PatternTooCostly: that takes too many steps.
+        """
         ...
 
 

@@ -40,12 +40,15 @@ def load(source: Any, *, name: str | None = None, lenient: bool = False) -> Targ
     """The target for a pydantic model, any type that pydantic's `TypeAdapter` takes, or a JSON Schema.
 
     With `lenient`, unknown keywords and patterns that cannot be matched in linear time are listed in `Form.relaxed`
-    instead of refused. Raises `UnsupportedSchema`, whatever is wrong with the source.
+    instead of refused.
 
     Examples:
         >>> target = load({"type": "object", "properties": {"on": {"type": "boolean"}}})
         >>> [violation.pointer for violation in target.validator.check({"on": "yes"})]
         ['/on']
+
+    Raises:
+        UnsupportedSchema: whatever is wrong with the source.
     """
     try:
         if isinstance(source, (Mapping, bool)):
@@ -67,7 +70,8 @@ def load_adapter(
 ) -> Target:
     """The target for a pydantic type adapter; without `titles` its fields and root carry none.
 
-    Raises `UnsupportedSchema`.
+    Raises:
+        UnsupportedSchema: the schema uses something that agentform does not implement, or is not a schema.
     """
     schema = _pydantic_schema(adapter, titles)
     usable, bad = _without_bad_patterns(schema, ())

@@ -36,7 +36,11 @@ class Validator(Protocol):
         ...
 
     def build(self, value: JsonValue) -> Any:
-        """The Python value that a legal JSON value stands for; raises `InvalidInput` for an illegal one."""
+        """The Python value that a legal JSON value stands for.
+
+        Raises:
+            InvalidInput: the value is illegal.
+        """
         ...
 
 
@@ -81,7 +85,11 @@ class SchemaValidator:
         return tuple(violation for violation in found if violation.pointer not in seen)
 
     def build(self, value: JsonValue) -> Any:
-        """The value itself, as dicts and lists; raises `InvalidInput`."""
+        """The value itself, as dicts and lists.
+
+        Raises:
+            InvalidInput: the value is illegal.
+        """
         _raise(self.check(value))
         return plain(value)
 
@@ -122,7 +130,11 @@ class PydanticValidator:
         return ours + self._by_schema.check_beside(value, ours)
 
     def build(self, value: JsonValue) -> Any:
-        """The pydantic instance or converted value; raises `InvalidInput`."""
+        """The pydantic instance or converted value.
+
+        Raises:
+            InvalidInput: the value is illegal.
+        """
         _raise(self.check(value))
         return self._adapter.validate_json(dumps(value))
 

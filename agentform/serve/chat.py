@@ -60,7 +60,12 @@ class ChatEndpoint:
         self._toolbox = lru_cache(maxsize=_KEPT_TOOLBOXES)(_toolbox)
 
     def handler(self, body: bytes, exchange: Exchange) -> Callable[[Exchange], Awaitable[None]]:
-        """Read a request. Raises Refused, and AgentformError for schemas that cannot be used."""
+        """Read a request.
+
+        Raises:
+            Refused: the request is none that can be served.
+            AgentformError: for schemas that cannot be used.
+        """
         fields = parse(ChatFields, body)
         if fields.model != self._model:
             raise model_not_found(fields.model, self._model)

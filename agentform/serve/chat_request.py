@@ -55,7 +55,8 @@ class ChatRequest:
 def chat_request(fields: ChatFields, header: str | None, settings: ServerSettings) -> ChatRequest:
     """Everything but the tools. `header` is the conversation that the request's header names.
 
-    Raises Refused.
+    Raises:
+        Refused: the request is none that can be served.
     """
     if fields.stream_options is not None and not fields.stream:
         raise bad_request("stream_options is only allowed with stream: true", param="stream_options")
@@ -130,7 +131,11 @@ def tools_key(fields: ChatFields) -> str:
 
 
 def toolbox_of(tools: Sequence[ToolFields]) -> Toolbox:
-    """The tools of a request; nobody can run them here. Raises Refused."""
+    """The tools of a request; nobody can run them here.
+
+    Raises:
+        Refused: the request is none that can be served.
+    """
     made: dict[str, Toolbox] = {}
     for at, tool in enumerate(tools):
         said = tool.function
@@ -149,7 +154,11 @@ def toolbox_of(tools: Sequence[ToolFields]) -> Toolbox:
 
 
 def past_messages(messages: Sequence[MessageFields]) -> list[Message]:
-    """The conversation so far. Raises Refused for a result without its call and for arguments that are no object."""
+    """The conversation so far.
+
+    Raises:
+        Refused: for a result without its call and for arguments that are no object.
+    """
     made: list[Message] = []
     names: dict[str, str] = {}
     for at, message in enumerate(messages):

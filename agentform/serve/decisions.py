@@ -50,7 +50,11 @@ class DecisionEndpoint:
         self._metrics = metrics
 
     def handler(self, body: bytes, exchange: Exchange) -> Callable[[Exchange], Awaitable[None]]:
-        """Read a request. Raises Refused."""
+        """Read a request.
+
+        Raises:
+            Refused: the request is none that can be served.
+        """
         fields = parse(DecisionFields, body)
         if fields.model != self._model:
             raise model_not_found(fields.model, self._model)

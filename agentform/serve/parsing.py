@@ -65,7 +65,8 @@ Ignored = Any
 def parse(fields: type[M], body: bytes) -> M:
     """The fields of a JSON body.
 
-    Raises Refused for anything that is not as it should be; the message of the first fault that matters.
+    Raises:
+        Refused: for anything that is not as it should be; the message of the first fault that matters.
     """
     check_amount(body)
     try:

@@ -89,8 +89,10 @@ def operations(document: Mapping[str, Any], *, lenient: bool = False) -> tuple[O
     Arguments are the parameters in path, query and header (not cookies), and the properties of a JSON body. A body
     that is no plain object, or shares a name with a parameter, is the one argument `body`.
 
-    With `lenient`, operations whose body cannot be JSON are left out. Raises `UnsupportedSchema` for them otherwise,
-    for other versions, and for references that lead nowhere.
+    With `lenient`, operations whose body cannot be JSON are left out.
+
+    Raises:
+        UnsupportedSchema: for them otherwise, for other versions, and for references that lead nowhere.
     """
     source: Any = plain(document)
     version = str(source.get("openapi", source.get("swagger", "none")))

@@ -27,7 +27,11 @@ class Rewriter:
         self._old = version.startswith("3.0")
 
     def resolved(self, item: Any) -> Any:
-        """The item itself, or what its `$ref` leads to; raises `UnsupportedSchema` when that is nothing."""
+        """The item itself, or what its `$ref` leads to.
+
+        Raises:
+            UnsupportedSchema: that is nothing.
+        """
         for _ in range(32):
             if not isinstance(item, dict) or "$ref" not in item:
                 return item

@@ -37,11 +37,12 @@ def load_signature(
 
     Parameters in `without` are no part of it.
 
-    `descriptions` holds a parameter's text by its name; a text inside `Annotated` goes before it. What the
-    target's validator builds is a `dict` of converted Python values, holding the parameters that were given.
+    `descriptions` holds a parameter's text by its name; a text inside `Annotated` goes before it. What the target's
+    validator builds is a `dict` of converted Python values, holding the parameters that were given.
 
-    Raises `UnsupportedSignature` for `*args`, `**kwargs`, parameters without annotation, annotations that
-    cannot be resolved, and types without a JSON Schema.
+    Raises:
+        UnsupportedSignature: for `*args`, `**kwargs`, parameters without annotation, annotations that cannot be
+            resolved, and types without a JSON Schema.
     """
     parameters = {key: parameter for key, parameter in parameters_of(fn).items() if key not in without}
     annotations = _annotations(fn, parameters)
@@ -84,7 +85,8 @@ class _ArgumentsValidator:
 def parameters_of(fn: Callable[..., Any]) -> dict[str, Parameter]:
     """The parameters that a caller gives, by name; those that a `partial` has bound are left out.
 
-    Raises `UnsupportedSignature` for `*args`, `**kwargs` and for what has no signature.
+    Raises:
+        UnsupportedSignature: for `*args`, `**kwargs` and for what has no signature.
     """
     if isinstance(fn, classmethod | property):
         raise UnsupportedSignature(

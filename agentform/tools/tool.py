@@ -55,7 +55,8 @@ class Tool(Generic[P, R]):
 
     It can be pickled where its function, or its `call`, can be found by its module and name.
 
-    Raises `InvalidToolName` unless the name is 1 to 128 of the characters a-z, A-Z, 0-9, `_`, `-`, `.` and `/`.
+    Raises:
+        InvalidToolName: unless the name is 1 to 128 of the characters a-z, A-Z, 0-9, `_`, `-`, `.` and `/`.
     """
 
     name: str
@@ -84,8 +85,11 @@ class Tool(Generic[P, R]):
         """A tool whose arguments are a pydantic model, another type that stands for an object, or a JSON Schema.
 
         `call(arguments)`, plain or async, runs the tool with the JSON arguments as they are; without it, running the
-        tool raises `ToolError`. The description is by default the schema's own. `lenient` is as in `load`. Raises
-        `UnsupportedSchema` and `InvalidToolName`.
+        tool is a `ToolError`. The description is by default the schema's own. `lenient` is as in `load`.
+
+        Raises:
+            UnsupportedSchema: the schema uses something that agentform does not implement, or stands for no object.
+            InvalidToolName: the name is not 1 to 128 of the characters a-z, A-Z, 0-9, `_`, `-`, `.` and `/`.
         """
         try:
             target = load_arguments(schema, name=name, lenient=lenient)
@@ -117,9 +121,12 @@ class Tool(Generic[P, R]):
         cancellation the caller goes on and the thread is left to end by itself, its outcome dropped. What a generator
         yields, plain or async, is returned as a list.
 
-        Raises `CallRejected` when the schema refuses the arguments, `ToolError` when the function needs a context and
-        gets none, `ToolTimeout`, `ToolAborted` for `SystemExit`, `CancelledError` and the like, and whatever else the
-        function raises, as it is.
+        Raises:
+            CallRejected: the schema refuses the arguments.
+            ToolError: the function needs a context and gets none.
+            ToolTimeout: the function did not end within `timeout_s`.
+            ToolAborted: the function raised `SystemExit`, `CancelledError` or the like.
+            Exception: whatever else the function raises, as it is.
         """
         parameters = inspect.signature(self.fn).parameters
         if context is None and self.context_parameter and parameters[self.context_parameter].default is Parameter.empty:
@@ -178,15 +185,18 @@ def tool(
 ) -> Any:
     """Make a tool of a function, as `@tool` or `@tool(name=...)`.
 
-    Name and description come from the function unless given; the docstring may be in Google, NumPy or Sphinx
-    style. With `strict_docs`, every parameter must be described, and nothing else be described. A parameter that is
-    annotated with `RunContext` is given by the agent and is not in the schema.
+    Name and description come from the function unless given; the docstring may be in Google, NumPy or Sphinx style.
+    With `strict_docs`, every parameter must be described, and nothing else be described. A parameter that is annotated
+    with `RunContext` is given by the agent and is not in the schema.
 
     An attempt of a call takes at most `timeout_s` seconds. One that fails with an error in `retry_on` is tried again
-    up to `retries` times, after `backoff_s` seconds and twice as long each further time. `on_error` says for this
-    tool what the agent's `on_tool_error` says for all.
+    up to `retries` times, after `backoff_s` seconds and twice as long each further time. `on_error` says for this tool
+    what the agent's `on_tool_error` says for all.
 
-    Raises `UnsupportedSignature`, `InvalidToolName`, and `ValueError` for negative limits.
+    Raises:
+        UnsupportedSignature: the function's signature cannot become a tool's arguments.
+        InvalidToolName: the name is not 1 to 128 of the characters a-z, A-Z, 0-9, `_`, `-`, `.` and `/`.
+        ValueError: a limit is negative.
     """
     policy = ToolPolicy(
         timeout_s=timeout_s, retries=retries, backoff_s=backoff_s, retry_on=tuple(retry_on), on_error=on_error

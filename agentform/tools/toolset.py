@@ -32,7 +32,9 @@ class LeftOut:
 class Toolbox(Mapping[str, Tool[..., Any]]):
     """Tools by name, in their order; plain functions among them are made into tools.
 
-    Raises `DuplicateTool` when two share a name; asking for a name that is not there raises `UnknownTool`.
+    Raises:
+        DuplicateTool: two share a name.
+        UnknownTool: a name is asked for that is not there.
     """
 
     def __init__(self, tools: Iterable[Callable[..., Any]] = ()) -> None:
@@ -57,7 +59,7 @@ class Toolbox(Mapping[str, Tool[..., Any]]):
     ) -> Toolbox:
         """Tools from the descriptions that an MCP server lists: `name`, `description` and `inputSchema`.
 
-        `call(name, arguments)`, plain or async, runs a tool; without it, running one raises `ToolError`. Arguments
+        `call(name, arguments)`, plain or async, runs a tool; without it, running one is a `ToolError`. Arguments
         are validated against the raw schema. `lenient` is as in `load`. A description that makes no tool is no reason
         to do without the server's others: it is in `left_out`, with the reason, and in a warning of the log.
         """
@@ -81,9 +83,12 @@ class Toolbox(Mapping[str, Tool[..., Any]]):
     ) -> Toolbox:
         """Tools from the operations of an OpenAPI 3.0 or 3.1 document; `operations` tells how they are named.
 
-        `call(request)`, plain or async, sends a request; without it, running a tool raises `ToolError`. `lenient`
-        is as in `load`, and leaves out operations whose body cannot be JSON. Raises `UnsupportedSchema` and
-        `DuplicateTool`.
+        `call(request)`, plain or async, sends a request; without it, running a tool is a `ToolError`. `lenient` is
+        as in `load`, and leaves out operations whose body cannot be JSON.
+
+        Raises:
+            UnsupportedSchema: the schema uses something that agentform does not implement, or is not a schema.
+            DuplicateTool: two tools share a name.
         """
         return cls(
             Tool.from_schema(

@@ -62,7 +62,8 @@ async def think(
 
     `stop` are texts that end the turn itself, not only its free text.
 
-    Raises what `Engine.generate` raises.
+    Raises:
+        AgentformError: what `Engine.generate` raises.
     """
     start = session.tokenizer.encode(reasoning.prefix) if reasoning.prefix else ()
     stops = ((marker,) if marker else ()) + (reasoning.stop if reasoning.prefix else ()) + tuple(stop)

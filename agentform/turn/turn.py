@@ -85,7 +85,8 @@ class TurnRunner:
     ) -> TurnResult:
         """Run one turn.
 
-        Raises: what the engine raises, and every CallError.
+        Raises:
+            AgentformError: what the engine raises, and every CallError.
         """
         session.begin_turn()
         prompt_ids = self.prompt(messages, past)

@@ -77,7 +77,11 @@ class Chat:
         self._scope: anyio.CancelScope | None = None
 
     def start(self, engine: Engine, toolbox: Toolbox, instructions: str, limits: Limits) -> None:
-        """Make the agent, and take up the conversation. Raises StoreError."""
+        """Make the agent, and take up the conversation.
+
+        Raises:
+            StoreError: the conversation store cannot be opened, read or written.
+        """
         self._engine = engine
         self._toolbox = toolbox
         self._agent = Agent(
@@ -179,7 +183,11 @@ class Chat:
 
 
 def _store() -> SQLiteStore:
-    """Where named conversations are kept. Raises InvalidInput if there can be no such folder."""
+    """Where named conversations are kept.
+
+    Raises:
+        InvalidInput: there can be no such folder.
+    """
     try:
         cache_home().mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -14,7 +14,8 @@ __all__ = ["torch_extra"]
 def torch_extra() -> Generator[None]:
     """Imports inside the block need the `torch` extra.
 
-    Raises: MissingDependency.
+    Raises:
+        MissingDependency: an optional package is not installed.
     """
     try:
         yield

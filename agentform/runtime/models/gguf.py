@@ -44,7 +44,9 @@ _IN_BLOCK = {
 def convert_gguf(gguf: Path, folder: Path) -> None:
     """Write model.safetensors (bfloat16), its 4-bit weights as they are, the two configurations and the tokenizer.
 
-    Raises: WeightsCorrupt when the file is not a Llama model, MissingDependency.
+    Raises:
+        WeightsCorrupt: the file is not a Llama model.
+        MissingDependency: an optional package is not installed.
     """
     with torch_extra():
         from safetensors.torch import save_file
@@ -59,7 +61,10 @@ def convert_gguf(gguf: Path, folder: Path) -> None:
 def add_four_bit(gguf: Path, folder: Path) -> None:
     """Write the 4-bit weights alone, for a folder that was converted before they were kept.
 
-    Raises: WeightsCorrupt, MissingDependency, OSError.
+    Raises:
+        WeightsCorrupt: weights do not have the digest or the files that they should have.
+        MissingDependency: an optional package is not installed.
+        OSError: the file cannot be read or written.
     """
     write_four_bit(_four_bit(_open(gguf)), folder)
 

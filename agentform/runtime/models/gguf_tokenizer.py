@@ -27,7 +27,9 @@ _CONTROL = 3
 def write_tokenizer(reader: GGUFReader, folder: Path) -> None:
     """Write tokenizer.json and tokenizer_config.json (with the chat template, unchanged) into `folder`.
 
-    Raises: WeightsCorrupt, MissingDependency.
+    Raises:
+        WeightsCorrupt: weights do not have the digest or the files that they should have.
+        MissingDependency: an optional package is not installed.
     """
     build_tokenizer(reader).save(str(folder / "tokenizer.json"), pretty=False)
     config = json.dumps(_tokenizer_config(reader), indent=2, ensure_ascii=False) + "\n"
@@ -37,7 +39,8 @@ def write_tokenizer(reader: GGUFReader, folder: Path) -> None:
 def build_tokenizer(reader: GGUFReader) -> Tokenizer:
     """The byte-level BPE tokenizer of the file.
 
-    Raises: WeightsCorrupt when the file holds another kind of tokenizer.
+    Raises:
+        WeightsCorrupt: the file holds another kind of tokenizer.
     """
     with torch_extra():
         from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers

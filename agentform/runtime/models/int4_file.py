@@ -50,7 +50,12 @@ class FourBitFile:
     """Reads `four_bit.safetensors` of a model folder."""
 
     def __init__(self, path: Path) -> None:
-        """Raises OSError or safetensors' own error for a file that cannot be read, ValueError for another version."""
+        """Read the header.
+
+        Raises:
+            OSError: the file cannot be read; safetensors' own error for one that is damaged.
+            ValueError: the file is of another version.
+        """
         from safetensors import safe_open
 
         self._file: Any = safe_open(path, framework="pt")

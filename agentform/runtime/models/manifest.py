@@ -42,7 +42,8 @@ class Manifest:
     def verify(self, folder: Path) -> None:
         """Read every file and compare digests.
 
-        Raises: WeightsCorrupt.
+        Raises:
+            WeightsCorrupt: weights do not have the digest or the files that they should have.
         """
         for name, record in self.files.items():
             if _size(folder / name) != record.bytes or file_sha256(folder / name) != record.sha256:

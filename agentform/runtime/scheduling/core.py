@@ -47,7 +47,12 @@ class Core:
         self._worker.close()
 
     def submit(self, job: Job) -> None:
-        """Queue a request, unless it is done already. Raises CacheBudgetExceeded, EngineClosed."""
+        """Queue a request, unless it is done already.
+
+        Raises:
+            CacheBudgetExceeded: the request needs more than the budget, even with all else evicted.
+            EngineClosed: the engine is closed, or its worker died.
+        """
         if job.done:
             return
         need = len(job.ids) + job.extra_tokens
@@ -83,7 +88,11 @@ class Core:
         return self._worker.call(self._worker.has_requests)
 
     def between_steps(self, function: Callable[[], None]) -> None:
-        """Run a function in the worker's thread and wait for it. Raises EngineClosed."""
+        """Run a function in the worker's thread and wait for it.
+
+        Raises:
+            EngineClosed: the engine is closed, or its worker died.
+        """
         self._worker.call(function)
 
 
@@ -98,7 +107,8 @@ def make_tiers(
 ) -> Tiers | None:
     """The tiers below the device that were asked for; `guard` names what entries must be of, see `Tiers`.
 
-    Raises EngineError if the cache folder cannot be used.
+    Raises:
+        EngineError: the cache folder cannot be used.
     """
     host = disk = None
     if host_budget_bytes and cache.is_reusing:

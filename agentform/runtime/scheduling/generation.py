@@ -48,7 +48,11 @@ class GenerateJob(Job):
         vocabulary_size: int,
         context_tokens: int,
     ) -> None:
-        """Raises GrammarError if the grammar fails at its start. The job may be done already."""
+        """The job may be done already.
+
+        Raises:
+            GrammarError: the grammar fails at its start.
+        """
         super().__init__(
             request.prompt_ids,
             mailbox=mailbox,

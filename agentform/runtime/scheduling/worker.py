@@ -36,7 +36,11 @@ class Worker:
         self._thread.start()
 
     def submit(self, job: Job) -> None:
-        """Queue a request. Raises EngineClosed."""
+        """Queue a request.
+
+        Raises:
+            EngineClosed: the engine is closed, or its worker died.
+        """
         self._send(lambda: self._scheduler.submit(job))
 
     def cancel(self, job: Job) -> None:
@@ -49,7 +53,11 @@ class Worker:
             self._send(function)
 
     def call(self, function: Callable[[], T]) -> T:
-        """Run `function` between two steps and wait for its result. Raises EngineClosed."""
+        """Run `function` between two steps and wait for its result.
+
+        Raises:
+            EngineClosed: the engine is closed, or its worker died.
+        """
         future: Future[T] = Future()
 
         def command() -> None:

@@ -62,7 +62,8 @@ class ScriptedEngine:
     measured see all options alike: a script cannot answer a message that carries no content, such as "N/A", since its
     prompt is one of them.
 
-    Asking for what is not in the script raises ScriptMismatch.
+    Raises:
+        ScriptMismatch: something is asked for that is not in the script.
     """
 
     def __init__(
@@ -109,7 +110,12 @@ class ScriptedEngine:
         return len(self._turns) - len(self._begun)
 
     async def generate(self, request: GenerateRequest) -> AsyncGenerator[Chunk, None]:
-        """See `Engine.generate`. Raises ScriptMismatch, and what `Fail` holds."""
+        """See `Engine.generate`.
+
+        Raises:
+            ScriptMismatch: the script does not hold what is asked.
+            Exception: what `Fail` holds.
+        """
         prepared = await prepare_generation(request, self._info, None)
         self._accept(request)
         part = self._part_of(request.prompt_ids) if request.grammar else self._speaker(request.prompt_ids)
@@ -127,7 +133,11 @@ class ScriptedEngine:
             await anyio.lowlevel.checkpoint()
 
     async def score(self, request: ScoreRequest) -> ScoreResult:
-        """See `Engine.score`. Raises ScriptMismatch."""
+        """See `Engine.score`.
+
+        Raises:
+            ScriptMismatch: the script does not hold what is asked.
+        """
         deadline = prepare_score(request, self._info)
         self._accept(request)
         part = self._find(request.prompt_ids) or self._unspoken(request)

@@ -47,7 +47,11 @@ _Floats = npt.NDArray[np.float64]
 
 
 def allocate(budget_bytes: int, horizons: Horizons, geometry: Mapping[int, LayerGeometry]) -> PrecisionPlan:
-    """Precisions of at most `budget_bytes` with the least expected error. Raises InvalidRequest if there are none."""
+    """Precisions of at most `budget_bytes` with the least expected error.
+
+    Raises:
+        InvalidRequest: nothing fits into so few bytes.
+    """
     least = sum(sizes.conv_bytes for sizes in geometry.values())
     if budget_bytes < least:
         raise InvalidRequest(

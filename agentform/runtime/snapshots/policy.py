@@ -44,7 +44,11 @@ class SnapshotPolicy:
             raise InvalidRequest("thresholds of a snapshot policy are numbers of tokens, at least 0")
 
     def plan(self, horizons: Horizons, geometry: Mapping[int, LayerGeometry]) -> PrecisionPlan:
-        """Choose precisions; `geometry` has the same layers. Raises InvalidRequest for a budget that cannot be met."""
+        """Choose precisions; `geometry` has the same layers.
+
+        Raises:
+            InvalidRequest: for a budget that cannot be met.
+        """
         if self.budget_bytes is not None:
             from agentform.runtime.snapshots.allocation import allocate  # needs numpy
 
@@ -84,7 +88,11 @@ NAMED_POLICIES: Mapping[str, SnapshotPolicy] = {
 
 
 def named_policy(name: str) -> SnapshotPolicy:
-    """Raises InvalidRequest with the names that there are."""
+    """The policy of a name.
+
+    Raises:
+        InvalidRequest: there is no such policy; the message has the names that there are.
+    """
     if name not in NAMED_POLICIES:
         raise InvalidRequest(f"no snapshot policy {name!r}; there are {', '.join(NAMED_POLICIES)}")
     return NAMED_POLICIES[name]

@@ -35,7 +35,8 @@ class ChatTemplate:
     def of_folder(cls, folder: Path) -> ChatTemplate:
         """Read chat_template.jinja and tokenizer_config.json, in transformers' order of precedence.
 
-        Raises: WeightsCorrupt.
+        Raises:
+            WeightsCorrupt: weights do not have the digest or the files that they should have.
         """
         config = read_json(folder / "tokenizer_config.json")
         named = {**read_json(folder / "special_tokens_map.json"), **config}
@@ -61,7 +62,9 @@ class ChatTemplate:
     ) -> str:
         """The text as `apply_chat_template(tokenize=False)` gives it; keys that hold `None` are left out.
 
-        Raises: InvalidRequest when there is no template or it refuses the messages, MissingDependency.
+        Raises:
+            InvalidRequest: there is no template or it refuses the messages.
+            MissingDependency: an optional package is not installed.
         """
         with torch_extra():
             from jinja2 import TemplateError
@@ -98,7 +101,8 @@ class ChatTemplate:
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object of a file; empty where there is no such file.
 
-    Raises: WeightsCorrupt.
+    Raises:
+        WeightsCorrupt: weights do not have the digest or the files that they should have.
     """
     if not path.is_file():
         return {}

@@ -43,7 +43,9 @@ class HFTokenizer:
     def __init__(self, folder: Path) -> None:
         """Load tokenizer.json and the chat template of `folder`.
 
-        Raises: WeightsCorrupt, MissingDependency.
+        Raises:
+            WeightsCorrupt: weights do not have the digest or the files that they should have.
+            MissingDependency: an optional package is not installed.
         """
         self.folder = folder
         """Where its files are."""
@@ -106,7 +108,8 @@ class HFTokenizer:
     def token_bytes(self, token_id: int) -> bytes:
         """The bytes that a token stands for; empty for ids that no token has.
 
-        Raises: InvalidRequest for an id outside the vocabulary.
+        Raises:
+            InvalidRequest: for an id outside the vocabulary.
         """
         if not 0 <= token_id < self.vocabulary_size:
             raise InvalidRequest(f"token id {token_id} is outside the vocabulary of {self.vocabulary_size}")
@@ -115,7 +118,8 @@ class HFTokenizer:
     def encode(self, text: str, *, control: bool = False) -> tuple[int, ...]:
         """Token ids of `text`, nothing added; spelt control tokens are data unless `control` is true.
 
-        Raises: InvalidRequest when `text` is not valid Unicode.
+        Raises:
+            InvalidRequest: `text` is not valid Unicode.
         """
         with self._mode:
             known = self._known.use((text, control))
@@ -144,7 +148,8 @@ class HFTokenizer:
 
         An assistant message's own text may hold marks that the template writes (`<think>`), not special ones.
 
-        Raises: InvalidRequest when the template refuses the messages.
+        Raises:
+            InvalidRequest: the template refuses the messages.
         """
         marked = self._control_text.mark(messages, tools)
         if marked is not None:
@@ -163,7 +168,8 @@ class HFTokenizer:
     ) -> str:
         """The same as text, as transformers' `apply_chat_template(tokenize=False)` gives it.
 
-        Raises: InvalidRequest when the template refuses the messages.
+        Raises:
+            InvalidRequest: the template refuses the messages.
         """
         return self._template.render(plain(messages), plain(tools), generation_prompt=generation_prompt)
 

@@ -23,7 +23,11 @@ __all__ = ["compile_template"]
 
 
 def compile_template(source: str) -> Template:
-    """Raises jinja2.TemplateSyntaxError."""
+    """A template as transformers compiles it.
+
+    Raises:
+        jinja2.TemplateSyntaxError: the template cannot be parsed.
+    """
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols]
     )

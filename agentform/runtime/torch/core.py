@@ -22,7 +22,12 @@ class Serving(Core):
     """A `Core` on torch."""
 
     def __init__(self, model: LoadedModel, options: EngineOptions) -> None:
-        """Raises CacheBudgetExceeded, EngineError."""
+        """Put the parts together.
+
+        Raises:
+        CacheBudgetExceeded: the request needs more than the budget, even with all else evicted.
+        EngineError: the cache folder cannot be used.
+        """
         budget = checked_budget_bytes(options.kv_budget_bytes, model.model.device)
         branches = min(options.max_batch_tokens, _MOST_BRANCH_STATES)
         runner = ModelRunner(

@@ -35,7 +35,8 @@ def load(
 
     `weights` says what is kept of weights that the folder has in 4 bits too, see `TorchEngine`.
 
-    Raises EngineError for a model that the engine cannot serve.
+    Raises:
+        EngineError: for a model that the engine cannot serve.
     """
     if not (folder / "config.json").is_file():
         raise EngineError(f"{folder} holds no config.json and so is no model folder")

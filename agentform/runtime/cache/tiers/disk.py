@@ -40,7 +40,9 @@ class DiskIndex:
         """`whole`: an entry helps only a prompt that it is all of the beginning of, as recurrent states do.
 
         At most `limit_bytes` of the folder are used by files of this guard; the oldest go first.
-        Raises OSError if the folder cannot be made or read.
+
+        Raises:
+            OSError: the folder cannot be made or read.
         """
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder

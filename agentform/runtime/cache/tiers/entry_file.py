@@ -63,7 +63,11 @@ def name_of(guard: str, ids: tuple[int, ...]) -> str:
 
 
 def write_entry(folder: Path, entry: Entry) -> Path:
-    """Write an entry and return its place. Raises OSError, and leaves nothing behind then."""
+    """Write an entry and return its place.
+
+    Raises:
+        OSError: the file cannot be written; nothing is left of it then.
+    """
     place = folder / name_of(entry.guard, entry.ids)
     salt, ids = split_salt(entry.ids)
     head: dict[str, str | int] = {
@@ -89,7 +93,12 @@ def _with_digest(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def read_header(place: Path) -> tuple[Header, tuple[int, ...]]:
-    """Header and token ids; the rest is not checked, but for its length. Raises EngineError, OSError."""
+    """Header and token ids; the rest is not checked, but for its length.
+
+    Raises:
+        EngineError: the file is no entry, or is damaged.
+        OSError: the file cannot be read or written.
+    """
     with place.open("rb") as file:
         header, start = _header(file.read(len(_MAGIC) + 4 + _LARGEST_HEADER))
         file.seek(start)
@@ -101,7 +110,12 @@ def read_header(place: Path) -> tuple[Header, tuple[int, ...]]:
 
 
 def read_entry(place: Path) -> Entry:
-    """The whole entry, checked against its digest. Raises EngineError, OSError."""
+    """The whole entry, checked against its digest.
+
+    Raises:
+        EngineError: the file is no entry, or is damaged.
+        OSError: the file cannot be read or written.
+    """
     data = place.read_bytes()
     body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
     if hashlib.sha256(body).digest() != digest:

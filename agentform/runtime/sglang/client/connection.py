@@ -52,7 +52,11 @@ class Connection:
         return str(httpx.URL(self.url).copy_with(userinfo=b"", query=None, fragment=None)).rstrip("/")
 
     def options(self) -> dict[str, Any]:
-        """Arguments of httpx's clients. Raises InvalidRequest for certificates that cannot be read."""
+        """Arguments of httpx's clients.
+
+        Raises:
+            InvalidRequest: for certificates that cannot be read.
+        """
         headers = dict(self.headers)
         if self.api_key is not None:
             headers["authorization"] = f"Bearer {self.api_key}"

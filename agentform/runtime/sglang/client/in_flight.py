@@ -24,7 +24,11 @@ class InFlight:
         self._scopes: dict[anyio.CancelScope, Callable[[Callable[[], Any]], Any]] = {}
 
     def check(self) -> None:
-        """Raises EngineClosed after `close`."""
+        """Whether requests are still taken.
+
+        Raises:
+            EngineClosed: after `close`.
+        """
         if self.closed:
             raise EngineClosed("the engine is closed")
 

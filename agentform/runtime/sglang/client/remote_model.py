@@ -19,7 +19,11 @@ __all__ = ["remote_info", "remote_tokenizer"]
 def remote_tokenizer(given: HFTokenizer | Path | str | None, served: Served, where: str) -> HFTokenizer:
     """The tokenizer given, or the one that the server names.
 
-    Raises ModelNotFound, WeightsUnavailable, WeightsCorrupt, MissingDependency.
+    Raises:
+        ModelNotFound: the name is neither in the catalogue, nor a folder, nor a hub id.
+        WeightsUnavailable: weights are not on disk and cannot be fetched.
+        WeightsCorrupt: weights do not have the digest or the files that they should have.
+        MissingDependency: an optional package is not installed.
     """
     if isinstance(given, HFTokenizer):
         return given
@@ -38,7 +42,9 @@ def remote_tokenizer(given: HFTokenizer | Path | str | None, served: Served, whe
 def remote_info(name: str | None, context_tokens: int | None, served: Served, tokenizer: HFTokenizer) -> ModelInfo:
     """From what was given, what the server says and the tokenizer's folder, in this order.
 
-    Raises InvalidRequest where nobody knows the context, ModelMismatch where it is not as long as was given.
+    Raises:
+        InvalidRequest: nobody knows the context.
+        ModelMismatch: it is not as long as was given.
     """
     config = read_json(tokenizer.folder / "config.json")
     config = config.get("text_config", config)

@@ -28,7 +28,12 @@ class RemoteScore:
         self._served = served
 
     async def ask(self, request: ScoreRequest, headers: Mapping[str, str]) -> ScoreResult:
-        """Raises what `Transport.ask` does, ReplyMalformed, and what `ScoreReading` makes of a refusal."""
+        """Ask for the score in the batches that its plan has.
+
+        Raises:
+            AgentformError: what `Transport.ask` raises, and what `ScoreReading` makes of a refusal.
+            ReplyMalformed: the reply is not what was asked for.
+        """
         longest = len(request.prompt_ids) + max((len(branch.path) for branch in request.branches), default=0)
         plan = plan_score(request, max(1, min(self._served.most_branches, _MOST_BATCH_TOKENS // longest)))
         reading = ScoreReading(request)

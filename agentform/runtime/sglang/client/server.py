@@ -157,8 +157,15 @@ class SGLangServer:
     async def generate(self, request: GenerateRequest) -> AsyncGenerator[Chunk, None]:
         """See `Engine.generate`. Tokens that the grammar forces are sampled and counted as any others.
 
-        Raises further: EngineUnavailable, EngineUnauthorized, ReplyMalformed, ModelMismatch. What was not answered at
-        all is asked again as `retries` says, within the deadline; a stream that breaks off is not.
+        What was not answered at all is asked again as `retries` says, within the deadline; a stream that breaks off
+        is not.
+
+        Raises:
+            EngineUnavailable: the server is not reached, is overloaded, falls silent or breaks off.
+            EngineUnauthorized: the server refuses the key or the client certificate.
+            ReplyMalformed: the server answers with something else than its protocol says.
+            ModelMismatch: the server has another model than the tokenizer belongs to, or than before.
+            EngineError: as `Engine.generate` says.
         """
         self._in_flight.check()
         prepared = await prepare_generation(request, self._info, self._grammars)
@@ -195,7 +202,11 @@ class SGLangServer:
                 await self._transport.tell("/abort_request", {"rid": body["rid"]}, within_s=_ABORT_S)
 
     async def score(self, request: ScoreRequest) -> ScoreResult:
-        """See `Engine.score`. Raises further what `generate` does."""
+        """See `Engine.score`.
+
+        Raises:
+            EngineError: as `Engine.score` says, and what `generate` adds to that.
+        """
         deadline = prepare_score(request, self._info)
         self._check_room(len(request.prompt_ids) + max((len(branch.path) for branch in request.branches), default=0))
         with self._in_flight.scope(deadline):
@@ -214,7 +225,12 @@ class SGLangServer:
     async def check_health(self) -> None:
         """Ask once whether requests are served now, and still by the same model; SGLang takes a second to say.
 
-        Raises: EngineUnavailable, EngineUnauthorized, ModelMismatch, EngineClosed, EngineError.
+        Raises:
+            EngineUnavailable: the server is not reached, is overloaded, falls silent or breaks off.
+            EngineUnauthorized: the server refuses the key or the client certificate.
+            ModelMismatch: the server has another model than the tokenizer belongs to, or than before.
+            EngineClosed: the engine is closed, or its worker died.
+            EngineError: what answers is no SGLang.
         """
         with self._in_flight.scope():
             await self._transport.probe("/health")
@@ -234,7 +250,12 @@ class SGLangServer:
         await self.aclose()
 
     def _check_room(self, num_prompt: int, num_more: int = 0) -> None:
-        """As far as the server said; behind a router it refuses for itself. Raises as SGLangEngine does."""
+        """As far as the server said; a server that a router asks refuses for itself.
+
+        Raises:
+            CacheBudgetExceeded: the request needs more than the server's pool.
+            ContextOverflow: the prompt leaves no room for a token.
+        """
         most, capacity = self._served.prompt_tokens, self._served.capacity_tokens
         if capacity is not None and num_prompt + num_more > capacity:
             raise CacheBudgetExceeded(
@@ -244,7 +265,13 @@ class SGLangServer:
             raise ContextOverflow(prompt_tokens=num_prompt, context_tokens=most)
 
     def _body(self, request: GenerateRequest, grammar: CompiledGrammar | None) -> Body:
-        """Raises ContextOverflow, CacheBudgetExceeded, GrammarError."""
+        """What is posted for a completion.
+
+        Raises:
+            ContextOverflow: prompt and completion together do not fit the model's context.
+            CacheBudgetExceeded: the request needs more than the budget, even with all else evicted.
+            GrammarError: the grammar does not compile, or its matcher stops with an error.
+        """
         params = {} if grammar is None else self._grammar_params(grammar)
         most = most_new_tokens(request, request.grammar, self._tokenizer.encode, self._info.context_tokens)
         self._check_room(len(request.prompt_ids), most)
@@ -278,7 +305,12 @@ class SGLangServer:
                 pass
 
     async def _check_model_again(self) -> None:
-        """Raises ModelMismatch if another model is served than at first, or Failure."""
+        """After an outage: the same model must be there.
+
+        Raises:
+            ModelMismatch: another model is served than at first.
+            Failure: the server did not answer as it should.
+        """
         model = await self._transport.ask_once("GET", MODEL_INFO)
         if not isinstance(model, dict) or identity_of(cast("dict[str, Any]", model)) != self._served.identity:
             raise ModelMismatch(f"{self._transport.where} no longer serves {self._served.name}; make a new engine")

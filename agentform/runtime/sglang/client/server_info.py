@@ -42,7 +42,14 @@ class Served:
 
 
 def ask_served(transport: Transport) -> Served:
-    """Raises EngineUnavailable, EngineUnauthorized, ReplyMalformed, or EngineError where no SGLang answers."""
+    """What the server says of itself.
+
+    Raises:
+        EngineUnavailable: the server is not reached.
+        EngineUnauthorized: the server refuses the key or the client certificate.
+        ReplyMalformed: the server answers with something else than its protocol says.
+        EngineError: no SGLang answers.
+    """
     with understood(transport.where):
         return _served(transport)
 

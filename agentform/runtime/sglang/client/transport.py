@@ -30,8 +30,10 @@ _JSON = {"content-type": "application/json"}
 class Transport:
     """Sends bodies and gives back the JSON that they are answered with. Use from any number of event loops.
 
-    Every event loop has connections of its own, closed by `aclose` or when the loop ends. What fails raises the error
-    that `failures` makes of it.
+    Every event loop has connections of its own, closed by `aclose` or when the loop ends.
+
+    Raises:
+        EngineError: what `failures` makes of whatever failed.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -62,7 +64,11 @@ class Transport:
     async def ask_once(
         self, method: str, path: str, body: Any = None, *, headers: Mapping[str, str] | None = None
     ) -> Any:
-        """One try. Raises Failure."""
+        """One try.
+
+        Raises:
+            Failure: the server did not answer as it should.
+        """
         client = await self._client()
         try:
             request = client.build_request(method, path, content=_encoded(body), headers={**_JSON, **(headers or {})})
@@ -140,7 +146,11 @@ class Transport:
                 await anyio.sleep(self._wait_s(failure, num_failed))
 
     def _wait_s(self, failure: Failure, num_failed: int) -> float:
-        """Seconds before the next try. Raises what failed if there is none."""
+        """Seconds before the next try.
+
+        Raises:
+            AgentformError: there is none; it is what failed.
+        """
         wait = self._retries.wait_s(num_failed, failure.after_s) if failure.again else None
         if wait is not None:
             return wait
@@ -152,7 +162,11 @@ class Transport:
     async def _open(
         self, path: str, body: Any, headers: Mapping[str, str]
     ) -> tuple[dict[str, Any], AsyncGenerator[dict[str, Any], None]]:
-        """Read up to the first event. Raises Failure."""
+        """Read up to the first event.
+
+        Raises:
+            Failure: the server did not answer as it should.
+        """
         stream = self._stream(path, body, headers)
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(aclosing(stream))

@@ -55,12 +55,16 @@ class SGLangEngine:
     ) -> None:
         """Start SGLang on a model folder and wait until it serves, which takes from 20 seconds on.
 
-        `name` is what `info` shows, by default the folder's. `snapshots` says how the states of a hybrid model are kept
-        (a policy or its name, or `SnapshotSettings`), by default SGLang's own way: see docs/sglang_snapshots.md.
+        `name` is what `info` shows, by default the folder's. `snapshots` says how the states of a hybrid model are
+        kept (a policy or its name, or `SnapshotSettings`), by default SGLang's own way: see docs/sglang_snapshots.md.
         `server_args` are those of SGLang's own `ServerArgs`. Its defaults hold but for `grammar_backend`, which is
         llguidance since it alone reads every grammar that agentform makes; without a GPU also for what SGLang needs to
         run on a CPU.
-        Raises MissingDependency, InvalidRequest for arguments that agentform sets, or EngineError.
+
+        Raises:
+            MissingDependency: SGLang is not installed.
+            InvalidRequest: for arguments that agentform sets.
+            EngineError: SGLang did not start.
         """
         check_version()
         if refused := [key for key in _OURS if key in server_args]:
@@ -145,7 +149,11 @@ class SGLangEngine:
         return tuple(self._process.facts["process_ids"])
 
     async def num_running(self) -> int:
-        """Requests that SGLang has not let go of; for tests and debugging. Raises EngineClosed."""
+        """Requests that SGLang has not let go of; for tests and debugging.
+
+        Raises:
+            EngineClosed: the engine is closed, or its worker died.
+        """
         return await self._process.num_running()
 
     async def aclose(self) -> None:
@@ -172,7 +180,13 @@ class SGLangEngine:
             raise
 
     def _body(self, request: GenerateRequest, grammar: CompiledGrammar | None) -> Body:
-        """Raises ContextOverflow, CacheBudgetExceeded, GrammarError."""
+        """What is sent for a completion.
+
+        Raises:
+            ContextOverflow: prompt and completion together do not fit the model's context.
+            CacheBudgetExceeded: the request needs more than the budget, even with all else evicted.
+            GrammarError: the grammar does not compile, or its matcher stops with an error.
+        """
         params: dict[str, str] = {}
         if grammar is not None:
             params = llguidance_params(grammar) if self._reads_lark else xgrammar_params(grammar.spec)

@@ -26,7 +26,11 @@ class EngineSnapshots:
     """How one engine's snapshots are kept; without `snapshots` SGLang keeps them its own way."""
 
     def __init__(self, snapshots: Snapshots | None) -> None:
-        """Raises InvalidRequest for a policy that is none."""
+        """Read what `snapshots` asks for.
+
+        Raises:
+            InvalidRequest: for a policy that is none.
+        """
         self._settings: SnapshotSettings | None = None
         if snapshots is None:
             return
@@ -45,7 +49,11 @@ class EngineSnapshots:
         return {} if self._settings is None else self._settings.environment()
 
     def check_started(self) -> None:
-        """Raises EngineError where SGLang serves without the pool that was asked for."""
+        """Look for the pool, once SGLang serves.
+
+        Raises:
+            EngineError: SGLang serves without the pool that was asked for.
+        """
         if self._settings is not None and self.pool() is None:
             raise EngineError(
                 "SGLang serves without the snapshot pool that was asked for: the model has no recurrent layers, or the "

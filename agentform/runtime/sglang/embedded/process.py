@@ -46,9 +46,12 @@ class SGLangProcess:
     """
 
     def __init__(self, arguments: Mapping[str, Any], environment: Mapping[str, str]) -> None:
-        """Start SGLang with these server arguments and wait until it serves. Raises EngineError.
+        """Start SGLang with these server arguments and wait until it serves.
 
         `environment` is added to that of this process.
+
+        Raises:
+            EngineError: SGLang did not start.
         """
         self._numbers = itertools.count(1)
         self._pending: dict[int, Mailbox[Any]] = {}
@@ -65,11 +68,19 @@ class SGLangProcess:
         self._reading = self._thread(self._read)
 
     def submit(self, body: Mapping[str, Any]) -> Pending:
-        """Send a request; call it inside the event loop that will read the replies. Raises EngineClosed."""
+        """Send a request; call it inside the event loop that will read the replies.
+
+        Raises:
+            EngineClosed: the engine is closed, or its worker died.
+        """
         return self._ask({"body": body})
 
     async def num_running(self) -> int:
-        """Requests that SGLang has not let go of; for tests and debugging. Raises EngineClosed."""
+        """Requests that SGLang has not let go of; for tests and debugging.
+
+        Raises:
+            EngineClosed: the engine is closed, or its worker died.
+        """
         return await self._ask({"count": True}).mailbox.get()
 
     def _ask(self, message: Mapping[str, Any]) -> Pending:

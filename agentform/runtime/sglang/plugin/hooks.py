@@ -82,7 +82,11 @@ class SnapshotHooks:
             HookRegistry.register(target, hook, kind)
 
     def after_load_model(self, result: object, runner: Any) -> None:
-        """Read horizons off the loaded weights. Raises InvalidRequest for a server that the pool was not run in."""
+        """Read horizons off the loaded weights.
+
+        Raises:
+            InvalidRequest: for a server that the pool was not run in.
+        """
         args = runner.server_args
         for name, wanted in _WANTED.items():
             found = getattr(args, name, wanted)
@@ -98,7 +102,11 @@ class SnapshotHooks:
             _LOG.warning("%s has no effect unless the model has recurrent layers: %s", POLICY, error)
 
     def after_live_states(self, rest_gib: float, configurator: Any, total_gib: float) -> float:
-        """What is left for KV behind live states and the pool. Raises CacheBudgetExceeded with the numbers."""
+        """What is left for KV behind live states and the pool.
+
+        Raises:
+            CacheBudgetExceeded: nothing is left; with the numbers.
+        """
         params = configurator.mambaish_config.mamba2_cache_params
         layout = self._layout(params, params.layers)
         slots = self._num_slots(layout, _live_slots())
@@ -112,7 +120,11 @@ class SnapshotHooks:
         return left
 
     def make_pool(self, *, mamba_size: int, cache_params: Any, mamba_layer_ids: list[int], device: str) -> SnapshotPool:
-        """The pool. Raises CacheBudgetExceeded, with the numbers, if that much memory is not free."""
+        """The pool.
+
+        Raises:
+            CacheBudgetExceeded: that much memory is not free; with the numbers.
+        """
         layout = self._layout(cache_params, mamba_layer_ids)
         slots = self._num_slots(layout, mamba_size)
         free = free_bytes(torch.device(device))

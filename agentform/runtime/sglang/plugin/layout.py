@@ -65,8 +65,9 @@ class SlotLayout:
     def __init__(self, policy: SnapshotPolicy, horizons: Horizons, sizes: StateSizes, layers: Sequence[int]) -> None:
         """`layers` are the model's recurrent layers in the pool's order.
 
-        Raises HorizonsUnknown if the horizons are of other layers or of a kind that was not tried, InvalidRequest for
-        a policy that needs what is not there.
+        Raises:
+            HorizonsUnknown: the horizons are of other layers or of a kind that was not tried.
+            InvalidRequest: for a policy that needs what is not there.
         """
         if set(horizons.layers) != set(layers):
             raise HorizonsUnknown(f"horizons are known of layers {sorted(horizons.layers)}, states of {sorted(layers)}")
@@ -107,7 +108,11 @@ class SlotLayout:
         return len(self.layers) * (heads * key * value + scales + self._shape.conv_bytes)
 
     def check(self, live: LiveStates) -> None:
-        """Raises InvalidRequest if the live states have other sizes than the layout was made for."""
+        """Compare with the live states.
+
+        Raises:
+            InvalidRequest: the live states have other sizes than the layout was made for.
+        """
         assert self._shape.recurrent is not None
         heads, key, value = self._shape.recurrent
         found = [len(live.temporal), *live.temporal.shape[2:], *live.conv[0].shape[2:]]

@@ -13,8 +13,11 @@ __all__ = ["register"]
 def register() -> None:
     """Put a snapshot pool that knows horizons in the place of SGLang's int8 pool, if the environment asks for it.
 
-    Raises InvalidRequest for settings that cannot be read, and EngineError for a version of SGLang that is not
-    supported. SGLang logs what a plugin raises and goes on without it.
+    SGLang logs what a plugin raises and goes on without it.
+
+    Raises:
+        InvalidRequest: for settings that cannot be read.
+        EngineError: for a version of SGLang that is not supported.
     """
     from agentform.runtime.sglang.plugin.settings import SnapshotSettings
 

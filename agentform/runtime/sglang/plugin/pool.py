@@ -88,7 +88,11 @@ class SnapshotPool:
         return self._rows.numel()
 
     def store_from_active(self, active_mamba_pool: LivePool, active_slots: Tensor, ckpt_slots: Tensor) -> None:
-        """Pack live states into snapshots that were allocated. Raises WrongSnapshotSlot."""
+        """Pack live states into snapshots that were allocated.
+
+        Raises:
+            WrongSnapshotSlot: the slot does not hold what was looked for.
+        """
         live = active_mamba_pool.mamba_cache
         for row, slot in self._pairs(live, active_slots, ckpt_slots):
             self.ledger.wrote(slot)
@@ -96,7 +100,11 @@ class SnapshotPool:
             self._counts.stored += 1
 
     def load_to_active(self, active_mamba_pool: LivePool, ckpt_slots: Tensor, active_slots: Tensor) -> None:
-        """Unpack snapshots into the live states that `expect` announced. Raises WrongSnapshotSlot."""
+        """Unpack snapshots into the live states that `expect` announced.
+
+        Raises:
+            WrongSnapshotSlot: the slot does not hold what was looked for.
+        """
         live = active_mamba_pool.mamba_cache
         pairs = self._pairs(live, active_slots, ckpt_slots)
         for (row, slot), number in zip(pairs, active_slots.tolist(), strict=True):
@@ -111,7 +119,11 @@ class SnapshotPool:
         self.ledger.belongs(slot, content)
 
     def expect(self, slots: Tensor, active: int, content: Content) -> None:
-        """Announce that a live state will be filled from a snapshot of these tokens. Raises WrongSnapshotSlot."""
+        """Announce that a live state will be filled from a snapshot of these tokens.
+
+        Raises:
+            WrongSnapshotSlot: the slot does not hold what was looked for.
+        """
         (slot,) = slots.tolist()
         self.ledger.expect(slot, active, content)
 
@@ -135,7 +147,11 @@ class SnapshotPool:
         )
 
     def _pairs(self, live: LiveStates, active_slots: Tensor, ckpt_slots: Tensor) -> Sequence[tuple[int, int]]:
-        """Rows of the state pool and numbers of snapshots. Raises WrongSnapshotSlot for a row that is none."""
+        """Rows of the state pool and numbers of snapshots.
+
+        Raises:
+            WrongSnapshotSlot: for a row that is none.
+        """
         rows, slots = self._translate(active_slots).tolist(), ckpt_slots.tolist()
         if len(rows) != len(slots):
             raise self.ledger.wrong(f"{len(rows)} live states and {len(slots)} snapshots do not pair up")

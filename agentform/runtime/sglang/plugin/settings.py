@@ -32,7 +32,11 @@ _POOL_SIZE = re.compile(r"(\d+)(\s*slots?)?")
 
 @dataclass(frozen=True, kw_only=True)
 class SnapshotSettings:
-    """Raises InvalidRequest for a policy that is none, and for a pool without room for one snapshot."""
+    """What is asked of the pool.
+
+    Raises:
+        InvalidRequest: for a policy that is none, and for a pool without room for one snapshot.
+    """
 
     snapshots: str
     """The policy as text, see the module; `policy_text` writes it."""
@@ -66,7 +70,11 @@ class SnapshotSettings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> SnapshotSettings | None:
-        """`None` where the switch is off. Raises InvalidRequest, naming the variable."""
+        """`None` where the switch is off.
+
+        Raises:
+            InvalidRequest: a variable cannot be read; it is named.
+        """
         snapshots = environment.get(POLICY, "").strip()
         if not snapshots:
             return None
@@ -90,7 +98,11 @@ class SnapshotSettings:
 
 
 def policy_of(text: str) -> SnapshotPolicy:
-    """Read a policy. Raises InvalidRequest that says what can be written."""
+    """Read a policy.
+
+    Raises:
+        InvalidRequest: it is none; the message says what can be written.
+    """
     if text.isdecimal():
         return SnapshotPolicy(budget_bytes=int(text))
     if "=" not in text:
@@ -103,7 +115,11 @@ def policy_of(text: str) -> SnapshotPolicy:
 
 
 def policy_text(policy: str | SnapshotPolicy) -> str:
-    """What `policy_of` reads as the same policy. Raises InvalidRequest for a text that is none."""
+    """What `policy_of` reads as the same policy.
+
+    Raises:
+        InvalidRequest: for a text that is none.
+    """
     if isinstance(policy, str):
         policy_of(policy)
         return policy

@@ -9,7 +9,7 @@ state is to be filled from.
     take ──▶ wrote(slot) ──▶ belongs(slot, content) ──▶ expect(slot, live, content) ──▶ read(slot, live)
                                                             at the match                  at the copy
 
-A step that does not follow raises WrongSnapshotSlot.
+A step that does not follow is a `WrongSnapshotSlot`.
 """
 
 from __future__ import annotations
@@ -80,20 +80,32 @@ class SlotLedger:
                 self._report()
 
     def wrote(self, slot: int) -> None:
-        """A state goes into the slot. Raises WrongSnapshotSlot if nobody took it."""
+        """A state goes into the slot.
+
+        Raises:
+            WrongSnapshotSlot: nobody took it.
+        """
         if slot not in self._held:
             raise self.wrong(f"a snapshot was to be stored in slot {slot}, which is {self._what(slot)}")
         self._held[slot] = None
         self._written.add(slot)
 
     def belongs(self, slot: int, content: Content) -> None:
-        """The state in the slot is that of these tokens. Raises WrongSnapshotSlot if there is none."""
+        """The state in the slot is that of these tokens.
+
+        Raises:
+            WrongSnapshotSlot: there is none.
+        """
         if slot not in self._written:
             raise self.wrong(f"{content.num_tokens} tokens were to own slot {slot}, which is {self._what(slot)}")
         self._held[slot] = content
 
     def expect(self, slot: int, live: int, content: Content) -> None:
-        """The live state is to be filled from the slot, which must hold these tokens. Raises WrongSnapshotSlot."""
+        """The live state is to be filled from the slot, which must hold these tokens.
+
+        Raises:
+            WrongSnapshotSlot: the slot does not hold what was looked for.
+        """
         held = self._held.get(slot)
         if held != content:
             raise self.wrong(
@@ -102,7 +114,11 @@ class SlotLedger:
         self._expected[live] = (slot, content)
 
     def read(self, slot: int, live: int) -> Content:
-        """The live state is filled now; what from. Raises WrongSnapshotSlot if that is not what was expected."""
+        """The live state is filled now; what from.
+
+        Raises:
+            WrongSnapshotSlot: that is not what was expected.
+        """
         expected = self._expected.pop(live, None)
         if expected is None or expected[0] != slot:
             wanted = "nothing" if expected is None else f"slot {expected[0]}"

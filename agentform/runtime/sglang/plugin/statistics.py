@@ -61,7 +61,11 @@ class SnapshotPoolStatistics:
 
 
 def read_snapshot_statistics(path: Path) -> SnapshotPoolStatistics | None:
-    """What was written last; `None` where nothing was yet. Raises InvalidInput for a file of something else."""
+    """What was written last; `None` where nothing was yet.
+
+    Raises:
+        InvalidInput: for a file of something else.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -39,14 +39,23 @@ class Completion:
         self.done = False
 
     def begin(self) -> Chunk | None:
-        """The whole completion, if the grammar leaves no choice from its start. Raises GrammarError."""
+        """The whole completion, if the grammar leaves no choice from its start.
+
+        Raises:
+            GrammarError: the grammar does not compile, or its matcher stops with an error.
+        """
         return self._end_of_grammar("", [])
 
     def feed(self, reply: Mapping[str, Any]) -> Chunk | None:
         """What one reply adds; the last chunk has a finish.
 
         `output_ids` may hold all tokens so far or only new ones: `completion_tokens` tells how many are new.
-        Raises GrammarError, InvalidRequest, CacheBudgetExceeded, EngineError.
+
+        Raises:
+            GrammarError: the grammar does not compile, or its matcher stops with an error.
+            InvalidRequest: the request is malformed, such as a token id outside the vocabulary.
+            CacheBudgetExceeded: the request needs more than the budget, even with all else evicted.
+            EngineError: SGLang gave the request up.
         """
         raise_if_aborted(reply)
         meta: Mapping[str, Any] = reply.get("meta_info") or {}

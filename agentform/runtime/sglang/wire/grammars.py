@@ -26,7 +26,8 @@ def llguidance_params(grammar: CompiledGrammar) -> dict[str, str]:
 def xgrammar_params(spec: GrammarSpec) -> dict[str, str]:
     """For `--grammar-backend xgrammar`, SGLang's default: a structural tag of lead, value and follow.
 
-    Raises GrammarError for Lark text, which that backend does not read.
+    Raises:
+        GrammarError: for Lark text, which that backend does not read.
     """
     around = [({"type": "const_string", "value": text} if text else None) for text in (spec.lead, spec.follow)]
     parts = [part for part in (around[0], _xgrammar_value(spec), around[1]) if part is not None]

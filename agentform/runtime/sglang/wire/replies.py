@@ -44,12 +44,20 @@ class ScoreReading:
         self._num_replies = 0
 
     def warmed(self, reply: Mapping[str, Any]) -> None:
-        """The prompt was read. Raises what `raise_if_aborted` does."""
+        """The prompt was read.
+
+        Raises:
+            AgentformError: what `raise_if_aborted` raises.
+        """
         raise_if_aborted(reply)
         self._count(reply, len(self._request.prompt_ids))
 
     def answered(self, questions: Sequence[PathCandidates], replies: Sequence[Mapping[str, Any]]) -> None:
-        """A batch came back, in the order asked. Raises EngineError for a reply that lacks what was asked."""
+        """A batch came back, in the order asked.
+
+        Raises:
+            EngineError: for a reply that lacks what was asked.
+        """
         for question, reply in zip(questions, replies, strict=True):
             raise_if_aborted(reply)
             self._count(reply, len(self._request.prompt_ids) + len(question.path))
@@ -84,7 +92,14 @@ class ScoreReading:
 
 
 def raise_if_aborted(reply: Mapping[str, Any]) -> None:
-    """Raises GrammarError, InvalidRequest, CacheBudgetExceeded or EngineError if SGLang gave the request up."""
+    """Look at the reason why a reply ended.
+
+    Raises:
+        GrammarError: SGLang gave the request up.
+        InvalidRequest: SGLang gave the request up.
+        CacheBudgetExceeded: SGLang gave the request up.
+        EngineError: SGLang gave the request up.
+    """
     reason = (reply.get("meta_info") or {}).get("finish_reason")
     if isinstance(reason, Mapping) and reason.get("type") == "abort":
         status = reason.get("status_code")

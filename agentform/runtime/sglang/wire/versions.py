@@ -13,7 +13,12 @@ SUPPORTED_VERSIONS = ("0.5.21",)
 
 
 def check_version() -> str:
-    """The installed version. Raises MissingDependency, or EngineError for a version that is not supported."""
+    """The installed version.
+
+    Raises:
+        MissingDependency: SGLang is not installed.
+        EngineError: for a version that is not supported.
+    """
     try:
         found = version("sglang")
     except PackageNotFoundError as error:

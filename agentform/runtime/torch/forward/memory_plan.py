@@ -54,7 +54,8 @@ def plan_memory(
 ) -> MemoryPlan:
     """Divide a budget. `num_branches` bounds the branch tokens that one step runs for one sequence.
 
-    Raises CacheBudgetExceeded, with the numbers, if two tokens (and with recurrent layers one snapshot) do not fit.
+    Raises:
+        CacheBudgetExceeded: two tokens (and with recurrent layers one snapshot) do not fit; with the numbers.
     """
     each = bytes_per_position(layers.attention, dtype)
     states = layers.recurrent
@@ -91,7 +92,10 @@ def _too_small(budget: int, slots: int, slot: int, scratch: int, each: int, snap
 def checked_budget_bytes(asked: int | None, device: torch.device) -> int:
     """The budget asked for; by default 1 GiB, or a quarter of the memory that is free if that is less.
 
-    Raises CacheBudgetExceeded where a GPU has less than was asked for. The host's memory is handed out page by page.
+    The host's memory is handed out page by page.
+
+    Raises:
+        CacheBudgetExceeded: a GPU has less than was asked for.
     """
     free = free_bytes(device)
     if asked is None:

@@ -36,12 +36,13 @@ class ModelRunner:
         codec: SnapshotCodec | None = None,
         refresh_tokens: int = 0,
     ) -> None:
-        """`num_slots` and `num_branches` count for models with recurrent layers: sequences that run at a time, and
-        branch tokens of one score in one step. `snapshots` says what is kept of their states; `codec`, if given, does
-        it its own way. `refresh_tokens`: see `StatePool`.
+        """`num_slots` and `num_branches` count for models with recurrent layers: sequences at a time, and branch
+        tokens of one score in one step. `snapshots` says what is kept of their states; `codec`, if given, does it its
+        own way. `refresh_tokens`: see `StatePool`.
 
-        Raises EngineError for a model that cannot be served or has nothing to compress, CacheBudgetExceeded for too
-        small a budget.
+        Raises:
+            EngineError: for a model that cannot be served or has nothing to compress.
+            CacheBudgetExceeded: for too small a budget.
         """
         self._model = prepare(model)
         self.device = model.device

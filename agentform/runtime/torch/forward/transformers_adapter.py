@@ -82,7 +82,8 @@ class _Current(threading.local):
 def load_model(folder: Path, *, dtype: torch.dtype, device: torch.device) -> CausalModel:
     """Load a causal language model for inference.
 
-    Raises EngineError for a model that the engine cannot serve.
+    Raises:
+        EngineError: for a model that the engine cannot serve.
     """
     dense = load_dense_model(folder, dtype=dtype, device=device)
     return _from_transformers(folder, dtype, device) if dense is None else prepare(dense)
@@ -106,7 +107,8 @@ def _from_transformers(folder: Path, dtype: torch.dtype, device: torch.device) -
 def prepare(model: CausalModel) -> CausalModel:
     """Make a loaded model attend through agentform; it must not be used elsewhere from now on.
 
-    Raises EngineError for a model that cannot be served.
+    Raises:
+        EngineError: for a model that cannot be served.
     """
     _refuse_unsupported(model.config)
     if not isinstance(model, DenseModel):
@@ -151,7 +153,8 @@ def forward(model: CausalModel, step: LayerWork, input_ids: Tensor, position_ids
 def probe_layers(model: CausalModel) -> Layers:
     """What each layer keeps, per token or per sequence, found by running two tokens through the model.
 
-    Raises EngineError if not every layer goes through agentform.
+    Raises:
+        EngineError: not every layer goes through agentform.
     """
     ids = torch.zeros(1, 2, dtype=torch.long, device=model.device)
     places = torch.arange(2, device=model.device)

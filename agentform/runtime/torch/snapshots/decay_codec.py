@@ -39,7 +39,12 @@ __all__ = ["DecayCodec", "geometry_of", "make_codec"]
 def make_codec(
     snapshots: str | SnapshotPolicy | PrecisionPlan, model: nn.Module, shapes: Mapping[int, StateShape]
 ) -> SnapshotCodec:
-    """The codec for a loaded model. Raises InvalidRequest, HorizonsUnknown (also where nothing can be compressed)."""
+    """The codec for a loaded model.
+
+    Raises:
+        InvalidRequest: the request is malformed, such as a token id outside the vocabulary.
+        HorizonsUnknown: decay parameters are not found, or nothing can be compressed.
+    """
     if snapshots == "exact":
         return ExactCodec()
     horizons = horizons_of_model(model)
@@ -109,7 +114,11 @@ class DecayCodec:
     """Implements `SnapshotCodec` for a plan of precisions; layers that the plan does not name are kept exactly."""
 
     def __init__(self, plan: PrecisionPlan, horizons: Horizons) -> None:
-        """Raises InvalidRequest if the plan has not the units of the model."""
+        """Sort the rows of each layer by their precision.
+
+        Raises:
+            InvalidRequest: the plan has not the units of the model.
+        """
         for layer, precisions in plan.precisions.items():
             known = horizons.layers.get(layer)
             if known is None or len(known.tokens) != len(precisions):

@@ -41,7 +41,11 @@ _INDEX = "model.safetensors.index.json"
 
 
 def horizons_of_model(model: nn.Module) -> Horizons:
-    """Horizons of a loaded model of transformers. Raises HorizonsUnknown."""
+    """Horizons of a loaded model of transformers.
+
+    Raises:
+        HorizonsUnknown: decay parameters are not found, or are of a layout that is not known.
+    """
     config: Any = model.config
     tensors = {name: each.detach() for name, each in model.named_parameters() if name.endswith(_WANTED)}
     return _horizons(tensors, config.get_text_config().to_dict(), str(config.model_type))
@@ -50,7 +54,8 @@ def horizons_of_model(model: nn.Module) -> Horizons:
 def horizons_of_folder(folder: Path) -> Horizons:
     """Horizons of a model folder of safetensors files; reads the decay parameters and nothing else.
 
-    Raises HorizonsUnknown, also for a folder without config.json or weights.
+    Raises:
+        HorizonsUnknown: decay parameters are not found; also for a folder without config.json or weights.
     """
     config = read_config(folder)
     tensors: dict[str, Tensor] = {}
@@ -63,7 +68,11 @@ def horizons_of_folder(folder: Path) -> Horizons:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """The text model's configuration, defaults filled in by transformers. Raises HorizonsUnknown."""
+    """The text model's configuration, defaults filled in by transformers.
+
+    Raises:
+        HorizonsUnknown: decay parameters are not found, or are of a layout that is not known.
+    """
     from transformers import AutoConfig
 
     try:
@@ -74,7 +83,11 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def tensor_files(folder: Path) -> Iterator[tuple[Path, list[str]]]:
-    """Weight files and the names of the tensors in each. Raises HorizonsUnknown."""
+    """Weight files and the names of the tensors in each.
+
+    Raises:
+        HorizonsUnknown: decay parameters are not found, or are of a layout that is not known.
+    """
     try:
         if (folder / _INDEX).is_file():
             where: Mapping[str, str] = json.loads((folder / _INDEX).read_text(encoding="utf-8"))["weight_map"]

@@ -27,7 +27,8 @@ _ATTENTION = ("full_attention", "attention", "hybrid")
 def geometry_of_folder(folder: Path, horizons: Horizons) -> dict[int, LayerGeometry]:
     """Sizes of the layers that `horizons` names, the recurrent state in float32 and the rest in bfloat16.
 
-    Raises HorizonsUnknown if the configuration does not say them.
+    Raises:
+        HorizonsUnknown: the configuration does not say them.
     """
     config = read_config(folder)
     convolutions = _convolutions(folder)
@@ -48,7 +49,11 @@ def geometry_of_folder(folder: Path, horizons: Horizons) -> dict[int, LayerGeome
 
 
 def kv_token_bytes(folder: Path) -> int:
-    """Bytes that a token takes in the cache: keys and values of all attention layers. Raises HorizonsUnknown."""
+    """Bytes that a token takes in the cache: keys and values of all attention layers.
+
+    Raises:
+        HorizonsUnknown: decay parameters are not found, or are of a layout that is not known.
+    """
     config = read_config(folder)
     kinds = config.get("layer_types") or ["full_attention"] * int(config["num_hidden_layers"])
     layers = sum(kind in _ATTENTION for kind in kinds)
