@@ -7,7 +7,7 @@ word. Importing this package imports no torch.
 
 from agentform import errors
 from agentform.agent.agent import Agent, AgentRun, RunResult
-from agentform.agent.approval import Allow, Deny
+from agentform.agent.approval import Allow, Approve, Deny
 from agentform.agent.conversation import Conversation
 from agentform.agent.responder import Responder, Response, UseTool
 from agentform.agent.sqlite_store import SQLiteStore
@@ -51,6 +51,7 @@ __all__ = [
     "AgentformError",
     "Allow",
     "AnswerDelta",
+    "Approve",
     "ArgumentChosen",
     "ArgumentDelta",
     "CallReady",

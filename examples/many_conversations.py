@@ -17,7 +17,7 @@ import anyio
 from rich.console import Console
 
 from agentform import Agent, Conversation, Limits, load_engine
-from agentform.cli.cache_stats import show_statistics
+from agentform.reports import show_statistics
 from agentform.telemetry import HitRateHistory, hit_rate_page
 
 INSTRUCTIONS = """You are the guide of a small museum of technology. Answer in one short sentence.

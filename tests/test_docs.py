@@ -23,6 +23,7 @@ from agentform import errors
 from agentform.cli.app import app
 from agentform.runtime.cache import miss_reasons as misses
 from tests.support.doc_blocks import Block, blocks_of, commands_of
+from tests.support.public_names import PUBLIC_MODULES, is_public, names_in_prose, private_names
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
@@ -143,6 +144,35 @@ def test_a_command_that_does_not_exist_is_seen():
         check_command(["plan", "a:b", "--lynt"])
 
 
+INSIDE = ("architecture.md", "cache.md", "glossary.md", "measurements.md", "snapshots.md")
+"""Pages that tell how it works inside, and name rooms for that; what they import is public all the same."""
+EXAMPLES = sorted(ROOT.glob("examples/**/*.py"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_a_page_imports_and_names_only_what_is_public(page):
+    python = [block.text for block in blocks_of(page) if block.language == "python"]
+    assert [name for text in python for name in private_names(text)] == []
+    if page.name not in INSIDE:
+        text = page.read_text(encoding="utf-8")
+        assert [name for name in names_in_prose(text) if not is_public(name)] == []
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=name_of)
+def test_an_example_imports_only_what_is_public(path):
+    assert private_names(path.read_text(encoding="utf-8")) == []
+
+
+def test_what_is_not_public_is_seen():
+    assert private_names("from agentform.runtime.load import load_engine") == ["agentform.runtime.load.load_engine"]
+    assert private_names("from agentform.engines import TorchEngine, Engine\nimport agentform, json") == []
+    assert private_names("from agentform import Agent, nothing") == ["agentform.nothing"]
+    assert private_names("import agentform.schema.target") == ["agentform.schema.target"]
+    assert names_in_prose("`agentform.schema.load_target`, agentform.usage.tokens and x") == [
+        "agentform.schema.load_target"
+    ]
+
+
 def modules_with_doctests() -> list[str]:
     package = Path(agentform.__file__).parent
     found = [path for path in sorted(package.rglob("*.py")) if ">>> " in path.read_text(encoding="utf-8")]
@@ -177,7 +207,8 @@ def test_every_public_name_is_in_the_reference():
     missing = [
         name
         for name in agentform.__all__
-        if f"agentform.{name}" not in shown and getattr(getattr(agentform, name), "__module__", "") not in shown
+        if not {f"{module}.{name}" for module in ("agentform", *PUBLIC_MODULES)} & shown
+        and getattr(getattr(agentform, name), "__module__", "") not in shown
     ]
     assert missing == ["Event"]  # a union, which is shown with the messages
 

@@ -1,4 +1,8 @@
-"""Who may import whom, read from the source: imports inside functions count too."""
+"""Who may import whom, read from the source: imports inside functions count, and those for type checking only.
+
+A room is a folder or a module by the name that it has in the table. Rooms lie in an order: what a room may import lies
+below it, so that no two of them need one another, and what is not listed is private.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,26 @@ from pathlib import Path
 import pytest
 
 import agentform
+from tests.support.public_names import private_names
 
 PACKAGE = Path(agentform.__file__).parent
+FOLDERS = ("runtime", "runtime.sglang")
+"""Folders of rooms, which hold no code of their own."""
 INTEGRATIONS = sorted((PACKAGE.parent / "integrations").glob("*/src/**/*.py"))
 
 # By room, the agentform modules that it may import; a name covers what lies below it.
 LEAVES = ("_util", "errors", "messages")
+# What an engine needs that reads token ids only, and one that runs a model itself.
+HTTP = (
+    "runtime.engine",
+    "runtime.preparation",
+    "runtime.grammar_cache",
+    "runtime.thread_channel",
+    "runtime.models",
+    "runtime.tokenizer",
+    "runtime.cache.statistics",
+)
+OWN_MODEL = (*HTTP, "runtime.scheduling", "runtime.cache", "runtime.detokenizer")
 ALLOWED: dict[str, tuple[str, ...]] = {
     "errors": ("messages", "_util.text"),
     "_util": ("_util", "errors"),
@@ -26,7 +44,17 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "kernels": ("kernels", "errors"),
     "tools": ("tools", "schema", "json_schema", *LEAVES),
     "runtime.engine": ("grammar.spec", "messages", "runtime.cache.statistics"),
-    "runtime.load": ("runtime", *LEAVES),
+    "runtime.load": (
+        "runtime.engine",
+        "runtime.models",
+        "runtime.torch.engine",
+        "runtime.sglang.client.server",
+        "runtime.sglang.embedded.engine",
+        "runtime.sglang.wire.versions",
+        "runtime.llama_cpp.engine",
+        *LEAVES,
+    ),
+    "runtime.scoped": ("runtime.engine", "runtime.cache.statistics", *LEAVES),
     "runtime.validation": ("runtime.engine", "grammar", *LEAVES),
     "runtime.grammar_cache": ("runtime.engine", "grammar", *LEAVES),
     "runtime.preparation": ("runtime.engine", "runtime.validation", "runtime.grammar_cache", "grammar", *LEAVES),
@@ -56,9 +84,35 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "grammar",
         *LEAVES,
     ),
-    "runtime.torch": ("runtime", "grammar", "kernels", *LEAVES),
-    "runtime.sglang": ("runtime", "grammar", "kernels", *LEAVES),
-    "runtime.llama_cpp": ("runtime", "grammar", *LEAVES),
+    "runtime.torch": ("runtime.torch", "runtime.snapshots", *OWN_MODEL, "grammar", "kernels", *LEAVES),
+    "runtime.sglang.wire": (
+        "runtime.sglang.wire",
+        "runtime.engine",
+        "runtime.detokenizer",
+        "runtime.cache.statistics",
+        "grammar",
+        *LEAVES,
+    ),
+    "runtime.sglang.client": ("runtime.sglang.client", "runtime.sglang.wire", *HTTP, "grammar", *LEAVES),
+    "runtime.sglang.embedded": (
+        "runtime.sglang.embedded",
+        "runtime.sglang.wire",
+        "runtime.sglang.plugin.settings",
+        "runtime.sglang.plugin.statistics",
+        "runtime.snapshots",
+        *HTTP,
+        "grammar",
+        *LEAVES,
+    ),
+    "runtime.sglang.plugin": (
+        "runtime.sglang.plugin",
+        "runtime.sglang.wire.versions",
+        "runtime.snapshots",
+        "runtime.torch.snapshots",
+        "runtime.torch.forward.memory_plan",
+        *LEAVES,
+    ),
+    "runtime.llama_cpp": ("runtime.llama_cpp", *OWN_MODEL, "grammar", *LEAVES),
     "decoding": ("decoding", "schema", "grammar.spec", "runtime.engine", "events", *LEAVES),
     "forms": ("forms", "decoding", "schema", "grammar.spec", "runtime.engine", "events", *LEAVES),
     "turn": ("turn", "forms", "decoding", "schema", "grammar.spec", "runtime.engine", "events", *LEAVES),
@@ -74,10 +128,80 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "schema.target",
         *LEAVES,
     ),
-    "agent.testing": ("messages", "runtime.engine", "runtime.scripted"),
+    "telemetry": (
+        "telemetry",
+        "agent.observer",
+        "runtime.engine",
+        "runtime.cache.statistics",
+        "schema.json_text",
+        *LEAVES,
+    ),
+    "serve": (
+        "serve",
+        "agent.responder",
+        "turn.reasoning",
+        "forms.decisions",
+        "forms.label_prior",
+        "decoding.limits",
+        "tools.toolset",
+        "schema.json_text",
+        "schema.target",
+        "runtime.engine",
+        "runtime.scoped",
+        "telemetry",
+        "events",
+        *LEAVES,
+    ),
+    "cli": (
+        "cli",
+        "serve.app",
+        "serve.run",
+        "serve.settings",
+        "telemetry",
+        "agent",
+        "turn.reasoning",
+        "forms",
+        "decoding.limits",
+        "tools",
+        "schema",
+        "grammar.prepare",
+        "runtime.load",
+        "runtime.engine",
+        "runtime.models",
+        "runtime.snapshots",
+        "runtime.torch.snapshots",
+        "runtime.cache.statistics",
+        "runtime.cache.tiers.entry_file",
+        "runtime.cache.working_set",
+        "events",
+        *LEAVES,
+    ),
+    "testing": ("messages", "runtime.engine", "runtime.scripted"),
+    "reports": ("cli.cache_stats", "cli.plan", "cli.tune"),
+    "engines": ("runtime", "decoding.tool_format", "_util.paths"),
+    "__main__": ("cli",),
 }
-# Users' side of the package: it may use whatever it is made of.
-OPEN = ("", "__main__", "cli", "runtime", "serve", "telemetry", "testing")
+# The package itself, whose names come from everywhere.
+OPEN = ("",)
+# Where names of 0.1 are still found, for one release.
+MOVED = (
+    "agent.testing",
+    "cache_view",
+    "calls",
+    "calls.frame",
+    "plan",
+    "run_context",
+    "runtime.paths",
+    "runtime.sglang.engine",
+    "runtime.sglang.retry_policy",
+    "runtime.sglang.server",
+    "runtime.sglang.snapshot_settings",
+    "runtime.sglang.snapshot_statistics",
+    "runtime.torch.snapshot_codec",
+    "schema.load",
+    "tool_policy",
+    "tuning_view",
+)
 ONLY_FOR_TYPES = {("errors", "messages")}
 
 
@@ -107,9 +231,11 @@ def layer_of(module: str) -> str | None:
 
 
 def violations(module: str, source: str) -> list[str]:
+    if module in MOVED:
+        return [f"{module} imports {name}" for name, _ in imports(source) if name != "_util.moved.moved"]
     layer = layer_of(module)
     if layer is None:
-        return [] if module.split(".")[0] in OPEN else [f"{module} is in no layer"]
+        return [] if module in OPEN or module in FOLDERS else [f"{module} is in no layer"]
     found: list[str] = []
     for name, typing_only in imports(source):
         if not any(name == a or name.startswith(a + ".") for a in ALLOWED[layer]):
@@ -125,6 +251,69 @@ def modules() -> dict[str, Path]:
         parts = path.relative_to(PACKAGE).with_suffix("").parts
         named[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return named
+
+
+def graph() -> dict[str, set[str]]:
+    """By module, the modules that it imports, wherever and for whatever."""
+    known = modules()
+
+    def module_of(name: str) -> str:
+        while name not in known:
+            name = name.rpartition(".")[0]
+        return name
+
+    return {
+        module: {module_of(name) for name, _ in imports(path.read_text(encoding="utf-8"))} - {module}
+        for module, path in known.items()
+    }
+
+
+def circles(graph: dict[str, set[str]]) -> list[set[str]]:
+    """Sets of more than one node that can all reach one another."""
+    reached: dict[str, set[str]] = {}
+    for start in graph:
+        found, waiting = set[str](), [start]
+        while waiting:
+            for below in graph[waiting.pop()] - found:
+                found.add(below)
+                waiting.append(below)
+        reached[start] = found
+    rings = [{other for other in found if start in reached[other]} | {start} for start, found in reached.items()]
+    return [ring for at, ring in enumerate(rings) if len(ring) > 1 and ring not in rings[:at]]
+
+
+def rooms(graph: dict[str, set[str]]) -> dict[str, set[str]]:
+    """The same by room; the package itself is none."""
+    by_room: dict[str, set[str]] = {layer: set() for layer in ALLOWED}
+    for module, below in graph.items():
+        layer = layer_of(module)
+        if layer is not None and module not in MOVED:
+            by_room[layer] |= {room for room in map(layer_of, below) if room is not None} - {layer}
+    return by_room
+
+
+def test_no_two_modules_need_one_another():
+    assert circles(graph()) == []
+
+
+def test_no_two_rooms_need_one_another():
+    assert circles(rooms(graph())) == []
+
+
+def test_a_circle_is_seen():
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [{"a", "b", "c"}]
+    assert circles({"a": {"b"}, "b": set(), "c": {"b"}}) == []
+
+
+def test_what_lies_with_torch_needs_torch():
+    """All but what is set in a process before torch is imported."""
+    below = graph()
+    sources = {module: path.read_text(encoding="utf-8") for module, path in modules().items()}
+    own = {m for m in sources if m.startswith("runtime.torch.") and sources[m].strip() and m not in MOVED}
+    need = {m for m in own if "import torch" in sources[m] or "from torch" in sources[m]}
+    while more := {m for m in own - need if below[m] & need}:
+        need |= more
+    assert own - need == {"runtime.torch.cpu.process_tuning"}
 
 
 @pytest.mark.parametrize("module", modules())
@@ -153,6 +342,12 @@ def test_every_layer_that_exists_was_read():
         ("errors", "from agentform.messages import Evidence"),
         ("errors", "if TYPE_CHECKING:\n    pass\nelse:\n    from agentform.messages import Evidence"),
         ("newcomer", "import json"),
+        ("cli.app", "from agentform.runtime.torch.engine import TorchEngine"),
+        ("serve.app", "from agentform.turn.turn import TurnRunner"),
+        ("telemetry.page", "from agentform.agent.run import Run"),
+        ("runtime.sglang.client.server", "from agentform.runtime.torch.engine import TorchEngine"),
+        ("runtime.tokenizer.hf_tokenizer", "if TYPE_CHECKING:\n    from agentform.runtime.torch.engine import X"),
+        ("schema.load", "from agentform.schema.target import load"),
     ],
 )
 def test_a_bad_import_is_seen(module, source):
@@ -162,13 +357,12 @@ def test_a_bad_import_is_seen(module, source):
 def test_a_good_import_is_no_violation():
     assert violations("errors", "if TYPE_CHECKING:\n    from agentform.messages import Evidence") == []
     assert violations("forms.draft", "import json\nfrom agentform.runtime.engine import Engine") == []
-    assert violations("cli", "from agentform.runtime.torch.engine import TorchEngine") == []
+    assert violations("cli.fill", "from agentform.runtime.load import load_engine") == []
 
 
 @pytest.mark.parametrize("path", INTEGRATIONS, ids=lambda path: "/".join(path.parts[-2:]))
 def test_an_integration_imports_only_what_is_public(path):
-    names = [name for name, _ in imports(path.read_text(encoding="utf-8"))]
-    assert [name for name in names if name.split(".")[0] not in ("", "errors", "testing", *agentform.__all__)] == []
+    assert private_names(path.read_text(encoding="utf-8")) == []
 
 
 def test_integrations_are_read():

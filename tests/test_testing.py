@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentform.agent.testing import ByteTokenizer, Call, Fail, Fill, Say, ScriptedEngine, scripted_call
 from agentform.errors import ContextOverflow, DeadlineExceeded, EngineClosed, InvalidRequest, ScriptMismatch
 from agentform.grammar.spec import GrammarSpec
 from agentform.runtime.engine import Branch, Engine, GenerateRequest, ScoreRequest, Tokenizer
 from agentform.runtime.scripted.script import unfinished_value
+from agentform.testing import ByteTokenizer, Call, Fail, Fill, Say, ScriptedEngine, scripted_call
 from tests.support.engines import complete
 from tests.support.waiting import PATIENCE_S
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import inspect
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentform.errors import InvalidRequest, MissingDependency
 from agentform.runtime.engine import Engine
 from agentform.runtime.models.extras import torch_extra
 
-__all__ = ["load_engine"]
+if TYPE_CHECKING:
+    from agentform.runtime.sglang.client.server import SGLangServer
+
+__all__ = ["load_engine", "server_class"]
 
 _SGLANG = "sglang:"
 
@@ -43,18 +46,24 @@ def load_engine(name: str, **options: Any) -> Engine:
 
 
 def _server(name: str, options: dict[str, Any]) -> Engine:
+    engine = server_class()
+    known = inspect.signature(engine).parameters
+    if unknown := sorted(options.keys() - known.keys()):
+        raise InvalidRequest(f"an engine behind a URL takes no {', '.join(unknown)}; that is the server's business")
+    url, _, tokenizer = name.partition("#")
+    given = {"tokenizer": tokenizer or None, "api_key": os.environ.get("AGENTFORM_ENGINE_KEY") or None}
+    return engine(url, **{**given, **options})
+
+
+def server_class() -> type[SGLangServer]:
+    """`SGLangServer`. Raises MissingDependency where the extra "client" is not installed."""
     try:
         from agentform.runtime.sglang.client.server import SGLangServer
     except ModuleNotFoundError as error:
         if error.name != "httpx":
             raise
         raise MissingDependency("httpx is needed to speak to a server: pip install 'agentform[client]'") from error
-    known = inspect.signature(SGLangServer).parameters
-    if unknown := sorted(options.keys() - known.keys()):
-        raise InvalidRequest(f"an engine behind a URL takes no {', '.join(unknown)}; that is the server's business")
-    url, _, tokenizer = name.partition("#")
-    given = {"tokenizer": tokenizer or None, "api_key": os.environ.get("AGENTFORM_ENGINE_KEY") or None}
-    return SGLangServer(url, **{**given, **options})
+    return SGLangServer
 
 
 def _sglang_engine(name: str, options: dict[str, Any]) -> Engine:

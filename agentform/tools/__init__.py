@@ -1,6 +1,7 @@
 """Tools: functions that a model may call, and boxes of them."""
 
+from agentform.tools.policy import OnToolError, ToolPolicy
 from agentform.tools.tool import Tool, tool
 from agentform.tools.toolset import Toolbox
 
-__all__ = ["Tool", "Toolbox", "tool"]
+__all__ = ["OnToolError", "Tool", "ToolPolicy", "Toolbox", "tool"]

@@ -20,9 +20,19 @@ from rich.syntax import Syntax
 from rich.text import Text
 from workspace import NotAllowed, Workspace
 
-from agentform import Agent, AnswerDelta, CallReady, Deny, Limits, ReasoningDelta, ToolCall, ToolFinished, load_engine
-from agentform.agent.approval import Approve
-from agentform.runtime.engine import Engine
+from agentform import (
+    Agent,
+    AnswerDelta,
+    Approve,
+    CallReady,
+    Deny,
+    Engine,
+    Limits,
+    ReasoningDelta,
+    ToolCall,
+    ToolFinished,
+    load_engine,
+)
 from agentform.testing import Call, Say, ScriptedEngine
 
 PROJECT = Path(__file__).parent / "project"

@@ -15,9 +15,8 @@ from pathlib import Path
 from rich.console import Console
 from ticket import Ticket
 
-from agentform.cli.plan import show_hints, show_plan
-from agentform.cli.tune import probe_target, read_texts
-from agentform.schema.target import load
+from agentform.reports import probe_target, read_texts, show_hints, show_plan
+from agentform.schema import load_target
 
 
 def main() -> None:
@@ -26,7 +25,7 @@ def main() -> None:
     parser.add_argument("--model", default="smollm2-135m")
     options = parser.parse_args()
 
-    console, target = Console(), load(Ticket)
+    console, target = Console(), load_target(Ticket)
     console.rule("How each leaf is filled")
     show_plan(console, target)
     console.rule("Where the schema is open although it need not be")

@@ -10,7 +10,6 @@ import pytest
 
 from agentform.agent.agent import Agent
 from agentform.agent.conversation import Conversation
-from agentform.agent.testing import Call, Fail, Say, ScriptedEngine, scripted_call
 from agentform.decoding.limits import Limits
 from agentform.errors import (
     ContextOverflow,
@@ -21,6 +20,7 @@ from agentform.errors import (
     ToolFailed,
 )
 from agentform.messages import Message
+from agentform.testing import Call, Fail, Say, ScriptedEngine, scripted_call
 from agentform.tools.tool import tool
 from tests.support.waiting import PATIENCE_S
 

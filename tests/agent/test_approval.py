@@ -12,10 +12,10 @@ import pytest
 from agentform.agent.agent import Agent
 from agentform.agent.approval import Allow, Deny
 from agentform.agent.conversation import Conversation
-from agentform.agent.testing import Call, Say, ScriptedEngine
 from agentform.decoding.limits import Limits
 from agentform.errors import DeadlineExceeded, InvalidInput
 from agentform.events import ToolFinished, ToolStarted
+from agentform.testing import Call, Say, ScriptedEngine
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio

@@ -10,10 +10,10 @@ from pydantic import BaseModel, model_validator
 
 from agentform.agent.agent import Agent
 from agentform.agent.conversation import Conversation
-from agentform.agent.testing import Call, Say, ScriptedEngine
 from agentform.decoding.limits import Limits
 from agentform.errors import Abstained, ArgumentsTruncated, CallRejected
 from agentform.schema.target import load
+from agentform.testing import Call, Say, ScriptedEngine
 from agentform.tools.tool import tool
 
 pytestmark = pytest.mark.anyio

@@ -12,10 +12,10 @@ import pytest
 from agentform.agent.agent import Agent
 from agentform.agent.conversation import Conversation
 from agentform.agent.observer import ToolObserved, TurnObserved
-from agentform.agent.testing import Call, Fail, Say, ScriptedEngine
 from agentform.decoding.limits import Limits
 from agentform.errors import DeadlineExceeded, DuplicateTool, EngineClosed, InvalidToolName
 from agentform.events import HandedOff
+from agentform.testing import Call, Fail, Say, ScriptedEngine
 from agentform.tools.context import RunContext
 from tests.support.waiting import PATIENCE_S
 

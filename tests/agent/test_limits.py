@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from agentform.agent.agent import Agent
-from agentform.agent.testing import Call, Say, ScriptedEngine
 from agentform.decoding.limits import Limits
+from agentform.testing import Call, Say, ScriptedEngine
 
 pytestmark = pytest.mark.anyio
 

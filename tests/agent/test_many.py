@@ -19,11 +19,11 @@ import pytest
 from agentform.agent.agent import Agent
 from agentform.agent.conversation import Conversation
 from agentform.agent.sqlite_store import SQLiteStore
-from agentform.agent.testing import Call, Say, ScriptedEngine
 from agentform.decoding.limits import Limits
 from agentform.errors import DeadlineExceeded
 from agentform.events import ToolFinished
 from agentform.forms.label_prior import PriorStore
+from agentform.testing import Call, Say, ScriptedEngine
 from agentform.tools.context import RunContext
 from agentform.tools.tool import tool
 from agentform.tools.toolset import Toolbox

@@ -9,8 +9,8 @@ import pytest
 
 from agentform.agent.agent import Agent
 from agentform.agent.observer import Done, Operation, Report, RunObserved, ToolObserved, TurnObserved
-from agentform.agent.testing import Call, Fail, Say, ScriptedEngine
 from agentform.errors import EngineClosed, ToolFailed
+from agentform.testing import Call, Fail, Say, ScriptedEngine
 
 pytestmark = pytest.mark.anyio
 

@@ -9,10 +9,10 @@ from pydantic import BaseModel, model_validator
 
 from agentform.agent.agent import Agent
 from agentform.agent.conversation import Conversation
-from agentform.agent.testing import Call, Fill, Say, ScriptedEngine
 from agentform.decoding.limits import Limits
 from agentform.errors import CallRejected, UnsupportedSchema
 from agentform.events import ArgumentChosen, ArgumentDelta
+from agentform.testing import Call, Fill, Say, ScriptedEngine
 
 pytestmark = pytest.mark.anyio
 

@@ -10,11 +10,11 @@ import pytest
 
 from agentform.agent.agent import Agent
 from agentform.agent.conversation import Conversation
-from agentform.agent.testing import ByteTokenizer, Call, Say, ScriptedEngine
 from agentform.decoding.limits import Limits
 from agentform.errors import DeadlineExceeded, ToolFailed
 from agentform.events import CallReady, ChoiceMade, ToolFinished, ToolStarted
 from agentform.runtime.engine import GenerateRequest
+from agentform.testing import ByteTokenizer, Call, Say, ScriptedEngine
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio

@@ -21,9 +21,9 @@ from agentform import (
     Toolbox,
     UseTool,
 )
-from agentform.agent.testing import ByteTokenizer, Call, Fill, Say, ScriptedEngine, scripted_call
 from agentform.errors import DeadlineExceeded, InvalidInput, UnknownTool
 from agentform.runtime.engine import GenerateRequest, ScoreRequest
+from agentform.testing import ByteTokenizer, Call, Fill, Say, ScriptedEngine, scripted_call
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio

@@ -10,10 +10,10 @@ import pytest
 from agentform.agent.agent import Agent
 from agentform.agent.conversation import Conversation
 from agentform.agent.sqlite_store import SQLiteStore
-from agentform.agent.testing import Call, Fail, Say, ScriptedEngine
 from agentform.decoding.limits import Limits
 from agentform.errors import ConversationChanged, EngineClosed, InvalidInput, StoreError
 from agentform.events import ToolFinished, ToolStarted
+from agentform.testing import Call, Fail, Say, ScriptedEngine
 
 pytestmark = pytest.mark.anyio
 

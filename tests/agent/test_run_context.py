@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import pytest
 
 from agentform.agent.agent import Agent
-from agentform.agent.testing import Call, Say, ScriptedEngine
 from agentform.errors import ToolError, UnsupportedSignature
 from agentform.messages import Usage
+from agentform.testing import Call, Say, ScriptedEngine
 from agentform.tools.context import RunContext
 from agentform.tools.tool import tool
 

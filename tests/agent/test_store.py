@@ -17,9 +17,9 @@ from agentform.agent.agent import Agent
 from agentform.agent.conversation import Conversation
 from agentform.agent.serialization import message_from_json, message_to_json, token_ids_from_bytes, token_ids_to_bytes
 from agentform.agent.sqlite_store import SQLiteStore
-from agentform.agent.testing import Say, ScriptedEngine, scripted_call
 from agentform.errors import ConversationChanged, InvalidInput, StoreCorrupt, StoreError, StoreVersion
 from agentform.messages import Alternative, Evidence, Message, ToolCall, ToolResult, Usage
+from agentform.testing import Say, ScriptedEngine, scripted_call
 from tests.support.waiting import PATIENCE_S, process
 
 TEXT = st.text(st.characters(), max_size=12)  # lone surrogates among them

@@ -11,7 +11,6 @@ import pytest
 
 from agentform.agent.agent import Agent
 from agentform.agent.conversation import Conversation
-from agentform.agent.testing import Call, Fail, Say, ScriptedEngine
 from agentform.decoding.limits import Limits
 from agentform.errors import EngineClosed, InvalidInput
 from agentform.events import (
@@ -27,6 +26,7 @@ from agentform.events import (
     TurnFinished,
 )
 from agentform.schema.target import load
+from agentform.testing import Call, Fail, Say, ScriptedEngine
 from agentform.tools.tool import tool
 from tests.support.waiting import PATIENCE_S
 

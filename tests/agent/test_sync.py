@@ -8,9 +8,9 @@ import pytest
 
 from agentform.agent.agent import Agent
 from agentform.agent.conversation import Conversation
-from agentform.agent.testing import Call, Fail, Say, ScriptedEngine
 from agentform.errors import EngineClosed, InvalidInput
 from agentform.events import ChoiceMade, ReasoningDelta, RunFinished
+from agentform.testing import Call, Fail, Say, ScriptedEngine
 from tests.support.waiting import PATIENCE_S
 
 

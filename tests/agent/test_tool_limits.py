@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from agentform.agent.agent import Agent
-from agentform.agent.testing import Call, Say, ScriptedEngine
 from agentform.errors import CallRejected, ToolFailed, ToolTimeout
+from agentform.testing import Call, Say, ScriptedEngine
 from agentform.tools.tool import tool
 from tests.support.waiting import PATIENCE_S
 

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from agentform.agent.testing import Call, Say, ScriptedEngine
+from agentform.testing import Call, Say, ScriptedEngine
 from benchmarks import conversation, throughput
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,6 @@ import pytest
 
 from agentform.agent.agent import Agent
 from agentform.agent.conversation import Conversation
-from agentform.agent.testing import ByteTokenizer, Call, Say, ScriptedEngine, scripted_call
 from agentform.decoding.token_context import Context, advance
 from agentform.decoding.tool_format import DEFAULT_FRAME, ToolText, argument_lines, learn_frame
 from agentform.events import ToolStarted
@@ -16,6 +15,7 @@ from agentform.messages import Message, ToolCall
 from agentform.runtime.engine import GenerateRequest
 from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
 from agentform.schema.target import load
+from agentform.testing import ByteTokenizer, Call, Say, ScriptedEngine, scripted_call
 from agentform.tools.tool import tool
 from agentform.turn.turn import TurnRunner
 from tests.support.recording_engine import RecordingEngine

@@ -8,7 +8,6 @@ from typing import Literal
 import pytest
 
 from agentform.agent.agent import Agent
-from agentform.agent.testing import Call, Say, ScriptedEngine
 from agentform.decoding.limits import Limits
 from agentform.errors import ArgumentsTruncated
 from agentform.grammar.compile import Compiler
@@ -17,6 +16,7 @@ from agentform.grammar.vocabulary import Vocabulary
 from agentform.messages import Usage
 from agentform.runtime.detokenizer import TextStream
 from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
+from agentform.testing import Call, Say, ScriptedEngine
 from tests.support.tiny_tokenizer import write_tiny_tokenizer
 
 pytestmark = pytest.mark.anyio

@@ -12,8 +12,8 @@ import anyio.lowlevel
 import httpx
 import pytest
 
-from agentform.agent.testing import Say, ScriptedEngine
 from agentform.serve.receive import BodyMemory
+from agentform.testing import Say, ScriptedEngine
 from tests.serve.test_guards import BODY, CHAT, KEY, later, raw, until
 from tests.support.servers import running
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentform.agent.testing import ScriptedEngine
 from agentform.errors import AgentformError
 from agentform.serve.app import Service
 from agentform.serve.chat_fields import ChatFields
@@ -19,6 +18,7 @@ from agentform.serve.decision_fields import DecisionFields
 from agentform.serve.parsing import parse
 from agentform.serve.settings import ServerSettings
 from agentform.serve.wire import Refused, problem_of
+from agentform.testing import ScriptedEngine
 
 TOOL = {
     "type": "function",

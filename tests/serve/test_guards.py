@@ -9,10 +9,10 @@ import socket
 import httpx
 import pytest
 
-from agentform.agent.testing import Call, Fail, Say, ScriptedEngine
 from agentform.errors import AgentformError, EngineClosed, EngineUnavailable, InvalidInput
 from agentform.serve.guards import _is_loopback
 from agentform.serve.settings import ServerSettings, read_api_keys
+from agentform.testing import Call, Fail, Say, ScriptedEngine
 from tests.support.engines import HeldEngine
 from tests.support.servers import running
 from tests.support.waiting import PATIENCE_S, Background, wait_until

@@ -11,7 +11,7 @@ from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from pydantic import BaseModel
 
-from agentform.agent.testing import Call, Fill, Say, ScriptedEngine
+from agentform.testing import Call, Fill, Say, ScriptedEngine
 from tests.support.servers import running
 
 DARK = "It is dark in the office."

@@ -9,7 +9,7 @@ import openai
 import pytest
 from pydantic import BaseModel
 
-from agentform.agent.testing import Call, Fill, Say, ScriptedEngine
+from agentform.testing import Call, Fill, Say, ScriptedEngine
 from tests.support.servers import running
 
 USER = [{"role": "user", "content": "It is dark in the office."}]

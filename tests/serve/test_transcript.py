@@ -15,7 +15,7 @@ import httpx
 import openai
 from pydantic import BaseModel
 
-from agentform.agent.testing import Call, Fill, Say, ScriptedEngine
+from agentform.testing import Call, Fill, Say, ScriptedEngine
 from tests.support.servers import running
 
 GOLDEN = Path(__file__).parent / "transcript.json"

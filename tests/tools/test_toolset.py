@@ -9,9 +9,9 @@ import pytest
 from pydantic import BaseModel, model_validator
 
 from agentform.agent.agent import Agent
-from agentform.agent.testing import Call, Say, ScriptedEngine
 from agentform.errors import CallRejected, DuplicateTool, ToolError, UnsupportedSchema
 from agentform.schema.form import Choice, Record
+from agentform.testing import Call, Say, ScriptedEngine
 from agentform.tools.openapi import OperationRequest
 from agentform.tools.tool import Tool
 from agentform.tools.toolset import Toolbox

@@ -18,7 +18,7 @@ import os
 import signal
 from typing import Literal
 from agentform import Toolbox, tool
-from agentform.agent.testing import Call, Fill, Say, ScriptedEngine
+from agentform.testing import Call, Fill, Say, ScriptedEngine
 
 @tool
 def light(room: Literal["kitchen", "office"], on: bool) -> str:

@@ -1,0 +1,14 @@
+"""Moved: see `agentform.engines`."""
+
+from __future__ import annotations
+
+from agentform._util.moved import moved
+
+__all__: list[str] = []
+
+__getattr__ = moved(
+    __name__,
+    {
+        "SnapshotSettings": "agentform.engines:SnapshotSettings",
+    },
+)

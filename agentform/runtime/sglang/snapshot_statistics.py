@@ -1,0 +1,15 @@
+"""Moved: see `agentform.engines`."""
+
+from __future__ import annotations
+
+from agentform._util.moved import moved
+
+__all__: list[str] = []
+
+__getattr__ = moved(
+    __name__,
+    {
+        "SnapshotPoolStatistics": "agentform.engines:SnapshotPoolStatistics",
+        "read_snapshot_statistics": "agentform.engines:read_snapshot_statistics",
+    },
+)

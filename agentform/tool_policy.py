@@ -1,0 +1,15 @@
+"""Moved: see `agentform.tools`."""
+
+from __future__ import annotations
+
+from agentform._util.moved import moved
+
+__all__: list[str] = []
+
+__getattr__ = moved(
+    __name__,
+    {
+        "OnToolError": "agentform.tools:OnToolError",
+        "ToolPolicy": "agentform.tools:ToolPolicy",
+    },
+)
