@@ -31,7 +31,7 @@ from agentform.tools.context import RunContext
 from agentform.tools.docstring import documentation
 from agentform.tools.injected import is_injected
 from agentform.tools.object_schema import load_arguments
-from agentform.tools.pickling import reduced
+from agentform.tools.pickling import FoundFunction, found_function
 from agentform.tools.policy import OnToolError, ToolPolicy
 from agentform.tools.signature import (
     annotation_of,
@@ -108,7 +108,9 @@ class Tool(Generic[P, R]):
         return self
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return reduced(self)
+        made_from = getattr(self.fn, "made_from", None)
+        source = found_function(self.name, self.fn) if made_from is None else made_from
+        return _restored, (source, self.name, self.description, self.policy)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.fn(*args, **kwargs)
@@ -277,6 +279,18 @@ def _is_context(annotation: Any) -> bool:
     if get_origin(annotation) in (Union, UnionType):
         return any(map(_is_context, get_args(annotation)))
     return RunContext in (annotation, get_origin(annotation))
+
+
+def _restored(
+    source: FoundFunction | tuple[Any, Any, bool], name: str, description: str, policy: ToolPolicy
+) -> Tool[..., Any]:
+    """A tool that was pickled, made again from its function, or from its schema and what calls it."""
+    if isinstance(source, FoundFunction):
+        made: Tool[..., Any] = tool(name=name, description=description)(source.load())
+    else:
+        schema, call, lenient = source
+        made = Tool.from_schema(schema, name=name, description=description, call=call, lenient=lenient)
+    return replace(made, policy=policy)
 
 
 def _name_of(fn: Callable[..., Any]) -> str:
