@@ -50,21 +50,40 @@ class ControlText:
         """The pieces of `text`: runs (perhaps empty) and, between them, spelt control tokens."""
         return self._anywhere.split(text)
 
-    def mark(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None) -> Marked | None:
-        """Break up every spelling; `None` where there is none, and so nothing to break up."""
+    def tokens_in(self, text: str) -> list[str]:
+        """The control tokens that `text` spells, in order."""
+        return list(self.split(text))[1::2]
+
+    def mark(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None,
+        *,
+        pieces: frozenset[str] = frozenset(),
+    ) -> Marked | None:
+        """Break up every spelling, and keep `pieces` apart from what a template writes around them.
+
+        `None` where there is nothing to break up.
+        """
         seen: list[str] = []
         found: list[bool] = []
 
         def look(text: str, spellings: _Spellings) -> str:
             seen.append(text)
-            found.append(spellings.occur_in(text))
+            found.append(text in pieces or spellings.occur_in(text))
             return text
 
         self._map(messages, tools, look)
         if not any(found):
             return None
         sentinel = _unused("\n".join(seen))
-        marked = self._map(messages, tools, lambda text, spellings: spellings.break_up(text, sentinel))
+
+        def apart(text: str, spellings: _Spellings) -> str:
+            broken = spellings.break_up(text, sentinel)
+            start = len(broken) - len(broken.lstrip())  # templates trim what they are given
+            return broken[:start] + sentinel + broken[start:] if text in pieces else broken
+
+        marked = self._map(messages, tools, apart)
         return Marked(messages=marked[0], tools=marked[1], sentinel=sentinel)
 
     def _map(
@@ -92,12 +111,13 @@ class _Spellings:
     def __init__(self, texts: Collection[str]) -> None:
         longest_first = sorted((text for text in texts if len(text) > 1), key=len, reverse=True)
         alternatives = "|".join(map(re.escape, longest_first)) or r"(?!)"
-        self._start = re.compile(f"(?=(?:{alternatives}))(.)", re.DOTALL)
+        # Templates may change the case of what they are given.
+        self._start = re.compile(f"(?=(?:{alternatives}))(.)", re.DOTALL | re.IGNORECASE)
         self._whole = re.compile(f"({alternatives})")
         # A string that ends with the beginning of a token could be completed by the text after it. Tokens
         # that begin with a letter are left out, lest "tool" be marked and no longer be the role it was.
         marks = [text for text in longest_first if not text[0].isalnum()]
-        self._beginnings = frozenset(text[:size] for text in marks for size in range(1, len(text)))
+        self._beginnings = frozenset(text[:size].lower() for text in marks for size in range(1, len(text)))
         self._longest = max(map(len, marks), default=0)
 
     def occur_in(self, text: str) -> bool:
@@ -111,7 +131,7 @@ class _Spellings:
         yield from self._whole.split(text)
 
     def _ends_open(self, text: str) -> bool:
-        return any(text[-size:] in self._beginnings for size in range(1, min(self._longest, len(text) + 1)))
+        return any(text[-size:].lower() in self._beginnings for size in range(1, min(self._longest, len(text) + 1)))
 
 
 def plain(value: Any, change: Callable[[str], str] = lambda text: text) -> Any:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from agentform._util.lru import BoundedDict
 from agentform.errors import InvalidRequest, WeightsCorrupt
 from agentform.runtime.models.extras import torch_extra
+from agentform.runtime.tokenizer.built_tokens import pieces_of
 from agentform.runtime.tokenizer.chat_template import ChatTemplate, read_json
 from agentform.runtime.tokenizer.control_text import ControlText, plain
 from agentform.runtime.tokenizer.template_probe import renders_tools, turn_end
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["HFTokenizer"]
 
+_LONG_TEXT = 16_384
+"""Characters that take longer than others may wait for."""
 _PROBES = (("x", "x"), (" x", "\n x"), ("", "\nx y\n"))
 """What stands before a control token and after it."""
 
@@ -66,6 +69,7 @@ class HFTokenizer:
         self._known: BoundedDict[tuple[str, bool], tuple[int, ...]] = BoundedDict(
             _KNOWN_CHARACTERS, weight=lambda key, _: len(key[0])
         )
+        self._long_mode = threading.Lock()  # the same for long texts
         # Read now: whoever asks for `eos_ids` first may be on an event loop.
         self._configured_eos = [_configured_eos(folder / name) for name in ("generation_config.json", "config.json")]
 
@@ -121,6 +125,8 @@ class HFTokenizer:
         Raises:
             InvalidRequest: `text` is not valid Unicode.
         """
+        if len(text) > _LONG_TEXT:
+            return self._encode_long(text, control)
         with self._mode:
             known = self._known.use((text, control))
             if known is not None:
@@ -132,6 +138,21 @@ class HFTokenizer:
                 raise InvalidRequest(f"text that cannot be encoded as UTF-8: {text[:40]!a}") from error
             self._known[text, control] = ids
             return ids
+
+    def _encode_long(self, text: str, control: bool) -> tuple[int, ...]:
+        """Elsewhere, so that nobody waits: the library lets other threads go on during a batch only, and not for those
+        who need the same tokenizer."""
+        with self._long_mode:
+            tokenizer = self._for_long_texts
+            tokenizer.encode_special_tokens = not control
+            try:
+                return tuple(tokenizer.encode_batch([text], add_special_tokens=False)[0].ids)
+            except (TypeError, UnicodeEncodeError) as error:
+                raise InvalidRequest(f"text that cannot be encoded as UTF-8: {text[:40]!a}") from error
+
+    @cached_property
+    def _for_long_texts(self) -> Tokenizer:
+        return type(self._tokenizer).from_str(self._tokenizer.to_str())
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of `ids`, special tokens spelt out; incomplete UTF-8 becomes U+FFFD."""
@@ -151,11 +172,14 @@ class HFTokenizer:
         Raises:
             InvalidRequest: the template refuses the messages.
         """
-        marked = self._control_text.mark(messages, tools)
-        if marked is not None:
-            text = self._template.render(marked.messages, marked.tools, generation_prompt=generation_prompt)
-            return self._encode_apart(text, marked.restore)
-        text = self.render_text(messages, tools=tools, generation_prompt=generation_prompt)
+        text, restore = self._rendered(messages, tools, generation_prompt, frozenset())
+        spelt = self._control_text.tokens_in(text)
+        if pieces := pieces_of(frozenset(spelt), messages, tools):
+            apart = self._rendered(messages, tools, generation_prompt, pieces)
+            if self._control_text.tokens_in(apart[0]) != spelt:  # some were built from pieces
+                text, restore = apart
+        if restore is not None:
+            return self._encode_apart(text, restore)
         # What stands between control tokens was encoded when the conversation was shorter.
         return self._encode_apart(text) if self._encodes_apart else self.encode(text, control=True)
 
@@ -172,6 +196,20 @@ class HFTokenizer:
             InvalidRequest: the template refuses the messages.
         """
         return self._template.render(plain(messages), plain(tools), generation_prompt=generation_prompt)
+
+    def _rendered(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None,
+        generation_prompt: bool,
+        pieces: frozenset[str],
+    ) -> tuple[str, Callable[[str], str] | None]:
+        """The text, in which control tokens are the template's, and how what stands between them is restored."""
+        marked = self._control_text.mark(messages, tools, pieces=pieces)
+        if marked is None:
+            return self.render_text(messages, tools=tools, generation_prompt=generation_prompt), None
+        text = self._template.render(marked.messages, marked.tools, generation_prompt=generation_prompt)
+        return text, marked.restore
 
     @cached_property
     def _token_bytes(self) -> tuple[bytes, ...]:
