@@ -13,11 +13,15 @@ from agentform.messages import Message
 from agentform.runtime.engine import Engine
 from agentform.schema.json_text import dumps
 
-__all__ = ["check_fits", "num_characters", "prompt_work"]
+__all__ = ["OPTION_CHARACTERS", "TOOL_CHARACTERS", "check_fits", "num_characters", "prompt_work"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
+TOOL_CHARACTERS = 500
+"""What a tool takes in a prompt, about."""
+OPTION_CHARACTERS = 50
+"""What an option of a question takes to be prepared, about."""
 _AT_ONCE = 4_000
 """Characters that are rendered and tokenised in a few milliseconds."""
 _PIECE = 8_000
@@ -49,7 +53,7 @@ def check_fits(engine: Engine, messages: Sequence[Message], *texts: str) -> None
         return
     num_tokens = 0
     for piece in _pieces([*_texts(messages), *texts]):
-        num_tokens += max(0, len(engine.tokenizer.encode(piece)) - _SEAM_TOKENS)
+        num_tokens += max(0, len(engine.tokenizer.encode(piece)) - (_SEAM_TOKENS if len(piece) == _PIECE else 1))
         if num_tokens > most:
             raise ContextOverflow(prompt_tokens=num_tokens, context_tokens=most)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from agentform.decoding.limits import Limits
+from agentform.decoding.prompt_work import OPTION_CHARACTERS, prompt_work
 from agentform.decoding.session import Session
 from agentform.errors import InvalidInput
 from agentform.forms.answer import Answer
@@ -128,15 +129,18 @@ async def decide(
     if not questions:
         raise InvalidInput("decide needs at least one question; got none")
     properties = {name: question.schema() for name, question in questions.items()}
-    target = load({"type": "object", "properties": properties, "required": list(properties)}, name="decisions")
+    schema = {"type": "object", "properties": properties, "required": list(properties)}
+    size = sum(len(leaf["description"]) + OPTION_CHARACTERS * len(leaf.get("enum", ())) for leaf in properties.values())
+    target = await prompt_work(size, load, schema, name="decisions")
     prompts = Prompts(engine, target, instructions)
     session = Session(engine, limits=limits or Limits())
+    point, label_priors = await prompts.prepared(as_messages(state), priors or PriorStore())
     answers = await choose(
         session,
-        prompts.point(as_messages(state)),
+        point,
         open_questions(FormState(root=target.form.root)),
         scoring=scoring or Scoring.of(engine),
-        priors=prompts.priors(priors or PriorStore()),
+        priors=label_priors,
     )
     require_confidence(answers, session.limits)
     return Decisions(

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar, overload
 from agentform._util.sync import run_blocking
 from agentform.decoding.insertion_point import InsertionPoint, unframed
 from agentform.decoding.limits import Limits
+from agentform.decoding.prompt_work import check_fits, num_characters, prompt_work
 from agentform.decoding.session import Session
 from agentform.decoding.token_context import Context
 from agentform.decoding.tool_format import argument_lines, learn_frame
@@ -98,10 +99,11 @@ async def fill(
     prompts = Prompts(engine, target, instructions, list_fields)
     session = Session(engine, limits=limits or Limits())
     conversation = as_messages(messages)
+    point, label_priors = await prompts.prepared(conversation, priors or PriorStore())
     filling = Filling(
         target=target,
-        point=prompts.point(conversation),
-        priors=prompts.priors(priors or PriorStore()),
+        point=point,
+        priors=label_priors,
         scoring=scoring or Scoring.of(engine),
         refusal=RefusalPrompt(messages=conversation, point=prompts.point),
     )
@@ -169,6 +171,19 @@ class Prompts:
         """Where the JSON begins after these messages."""
         framed = self._frame.messages(messages, instructions=self._system)
         return unframed(Context(ids=self._engine.tokenizer.render(framed)))
+
+    async def prepared(self, messages: Sequence[Message], store: PriorStore) -> tuple[InsertionPoint, Priors]:
+        """The insertion point after these messages and the label priors there.
+
+        Raises:
+            ContextOverflow: the messages alone do not fit.
+        """
+
+        def prepare() -> tuple[InsertionPoint, Priors]:
+            check_fits(self._engine, messages, self._system)
+            return self.point(messages), self.priors(store)
+
+        return await prompt_work(num_characters(messages, self._system), prepare)
 
     def priors(self, store: PriorStore) -> Priors:
         """The label priors of the form's questions."""

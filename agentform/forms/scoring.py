@@ -11,14 +11,15 @@ from agentform._util.gather import at_once
 from agentform._util.prefixes import shared_prefix
 from agentform.decoding.insertion_point import InsertionPoint
 from agentform.decoding.limits import Limits
+from agentform.decoding.prompt_work import OPTION_CHARACTERS, prompt_work
 from agentform.decoding.session import Session
 from agentform.decoding.token_context import Context
 from agentform.errors import Abstained, InvalidInput
 from agentform.forms.answer import Answer, Question
 from agentform.forms.label_prior import PriorStore, calibrated
-from agentform.forms.option_trie import build_trie, option_lines
+from agentform.forms.option_trie import OptionTrie, build_trie, option_lines
 from agentform.forms.prompt_style import LeadIn, Posed, pose
-from agentform.runtime.engine import Engine, Tokenizer
+from agentform.runtime.engine import Branch, Engine, Tokenizer
 from agentform.schema.form import pointer
 
 __all__ = ["Priors", "Scoring", "answer_from", "choose", "require_confidence"]
@@ -154,17 +155,35 @@ async def _log_scores(
     session: Session, point: InsertionPoint, questions: Sequence[Question], scoring: Scoring, *, aside: bool = False
 ) -> list[tuple[float, ...]]:
     """Log score of each answer of each question; one request for all."""
+    size = OPTION_CHARACTERS * sum(len(question.texts) for question in questions)
+    batch = await prompt_work(size, _prepare, session.tokenizer, point, questions, scoring)
+    logprobs = iter(await session.score(batch.prompt_ids, batch.branches, aside=aside))
+    scored = iter([trie.log_scores([next(logprobs) for _ in trie.branches]) for trie in batch.tries])
+    return [_by_answer(items, [next(scored) for _ in items]) for items in batch.posed]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Batch:
+    """Questions, ready to be scored."""
+
+    posed: Sequence[Sequence[Posed]]
+    prompt_ids: tuple[int, ...]
+    tries: Sequence[OptionTrie]
+
+    @property
+    def branches(self) -> list[Branch]:
+        return [branch for trie in self.tries for branch in trie.branches]
+
+
+def _prepare(tokenizer: Tokenizer, point: InsertionPoint, questions: Sequence[Question], scoring: Scoring) -> _Batch:
     posed = [pose(question, point, scoring.lead_in, rotations=scoring.rotations) for question in questions]
     every = [item for items in posed for item in items]
     # Prompts differ where a lead-in stands before a frame with control tokens.
     prompt_ids = shared_prefix([item.context.ids for item in every])
-    lines = [_lines(session.tokenizer, item, len(prompt_ids)) for item in every]
-    opening = _opening(session.tokenizer, point.json(), every, lines) if questions[0].kind != "action" else ()
+    lines = [_lines(tokenizer, item, len(prompt_ids)) for item in every]
+    opening = _opening(tokenizer, point.json(), every, lines) if questions[0].kind != "action" else ()
     tries = [build_trie([line[len(opening) :] for line in own]) for own in lines]
-    branches = [branch for trie in tries for branch in trie.branches]
-    logprobs = iter(await session.score(prompt_ids + opening, branches, aside=aside))
-    scored = iter([trie.log_scores([next(logprobs) for _ in trie.branches]) for trie in tries])
-    return [_by_answer(items, [next(scored) for _ in items]) for items in posed]
+    return _Batch(posed=posed, prompt_ids=prompt_ids + opening, tries=tries)
 
 
 def _lines(tokenizer: Tokenizer, posed: Posed, num_shared: int) -> list[tuple[int, ...]]:

@@ -31,6 +31,8 @@ from agentform.serve.wire import bad_request, model_not_found
 
 __all__ = ["DecisionEndpoint"]
 
+_MOST_OPTIONS = 10_000
+
 
 @dataclass(frozen=True)
 class _KeyedQuestion:
@@ -60,6 +62,8 @@ class DecisionEndpoint:
             raise model_not_found(fields.model, self._model)
         messages = _messages(fields.input)
         asked = _named(fields.questions)
+        if sum(map(_num_options, fields.questions)) > _MOST_OPTIONS:
+            raise bad_request(f"the questions have more than {_MOST_OPTIONS:,} options together", param="questions")
         questions = {item.key: _question(item.fields, at) for at, item in enumerate(asked)}
         engine = self._clients.of(exchange.request).engine
 
@@ -94,6 +98,16 @@ def _named(questions: Sequence[QuestionFields]) -> list[_KeyedQuestion]:
             key += "_"
         made[key] = _KeyedQuestion(key, fields)
     return list(made.values())
+
+
+def _num_options(fields: QuestionFields) -> int:
+    match fields:
+        case PredicateFields():
+            return 2
+        case ChoiceFields():
+            return len(fields.choices)
+        case ScoreFields():
+            return len(fields.levels)
 
 
 def _question(fields: QuestionFields, at: int) -> YesNo | OneOf:

@@ -10,6 +10,7 @@ from functools import cached_property
 
 from agentform._util.prefixes import common_prefix
 from agentform.decoding.insertion_point import InsertionPoint, unframed
+from agentform.decoding.prompt_work import TOOL_CHARACTERS, check_fits, num_characters, prompt_work
 from agentform.decoding.session import Session
 from agentform.decoding.token_context import Context, advance, continue_from, splice
 from agentform.decoding.tool_format import Frame, ToolText, learn_frame
@@ -89,7 +90,8 @@ class TurnRunner:
             AgentformError: what the engine raises, and every CallError.
         """
         session.begin_turn()
-        prompt_ids = self.prompt(messages, past)
+        size = num_characters(messages, self.instructions) + TOOL_CHARACTERS * len(self.targets)
+        prompt_ids = await prompt_work(size, self._checked_prompt, messages, past)
         options = options or TurnOptions()
         if not (options.may_call and self._callable(options)):
             return await self._answer(session, messages, _Beginning(prompt_ids), options, emit)
@@ -350,6 +352,13 @@ class TurnRunner:
         """Label priors measured at the same point after content-free messages."""
         points = [point(Context(ids=ids)) for ids in self._content_free_prompts]
         return Priors(self.priors, points, self.engine.info.digest, *identity)
+
+    def _checked_prompt(self, messages: Sequence[Message], past: Sequence[int]) -> tuple[int, ...]:
+        """Raises ContextOverflow before much is rendered that does not fit."""
+        check_fits(self.engine, messages, self.instructions)
+        if self.targets:
+            _ = self._content_free_prompts  # here, as they hold the same instructions and tools
+        return self.prompt(messages, past)
 
     @cached_property
     def _content_free_prompts(self) -> list[tuple[int, ...]]:

@@ -26,7 +26,19 @@ TAGS = (
 )
 TEMPLATES = {"tags": TAGS, "json": CHATML_WITH_TOOLS, "chatml": CHATML}
 PIECES = ["<|im_end|>", "<", "|", ">", "im_end", "|im_end|", "im_start", "|>", "<|", "<|im", "_end|>", "tool_call"]
-PIECES += ["/tool_call", "<|IM_END|>", "IM_END", " |im_end|", "x", "end", "user", "think", "<think>", "string", "\\u003c"]
+PIECES += [
+    "/tool_call",
+    "<|IM_END|>",
+    "IM_END",
+    " |im_end|",
+    "x",
+    "end",
+    "user",
+    "think",
+    "<think>",
+    "string",
+    "\\u003c",
+]
 TEXT = st.lists(st.sampled_from(PIECES), max_size=3).map("".join)
 NAMES = st.dictionaries(TEXT, TEXT, max_size=2)
 
