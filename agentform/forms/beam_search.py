@@ -54,7 +54,7 @@ class _Hypothesis:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Asked:
+class _WaveQuestion:
     """A question of a wave; a linked one belongs to a group, and is asked under one of the group's hypotheses."""
 
     question: Question
@@ -69,20 +69,20 @@ class _Search:
         self._subsets = [leaf for leaf in leaves(state.root) if isinstance(leaf, Subset)]
         self._beams: dict[_Group, list[_Hypothesis]] = {}
 
-    def wave(self, *, ahead: bool = False) -> list[_Asked]:
+    def wave(self, *, ahead: bool = False) -> list[_WaveQuestion]:
         """All open questions.
 
         With `ahead` the values of optional properties are asked for beside their presence; see `_without_absent`.
         """
         alone = [question for question in self._open(_Hypothesis()) if self._group(question) is None]
-        wave = [_Asked(question=question) for question in (*alone, *(self._ahead(alone) if ahead else ()))]
+        wave = [_WaveQuestion(question=question) for question in (*alone, *(self._ahead(alone) if ahead else ()))]
         for group in dict.fromkeys(self._linked.values()):
             for number, hypothesis in enumerate(self._beams.get(group, [_Hypothesis()])):
                 own = [question for question in self._open(hypothesis) if self._group(question) == group]
-                wave += [_Asked(question=question, group=group, hypothesis=number) for question in own]
+                wave += [_WaveQuestion(question=question, group=group, hypothesis=number) for question in own]
         return wave
 
-    def take(self, wave: Sequence[_Asked], answers: Mapping[tuple[str, ...], Answer], *, width: int) -> None:
+    def take(self, wave: Sequence[_WaveQuestion], answers: Mapping[tuple[str, ...], Answer], *, width: int) -> None:
         """Keep the answers of independent questions, and for linked ones the `width` best hypotheses."""
         alone: dict[QuestionKey, Answer] = {}
         linked: dict[_Group, dict[int, list[Answer]]] = {}

@@ -11,7 +11,7 @@ from agentform.decoding.token_context import Context
 from agentform.errors import ArgumentMalformed, ArgumentsTruncated, GrammarError, InvalidInput
 from agentform.forms.progress import Watch
 from agentform.forms.repetition import find_loop
-from agentform.forms.state import FormState, Piece
+from agentform.forms.state import FormPiece, FormState
 from agentform.grammar.spec import GrammarSpec
 from agentform.messages import JsonValue
 from agentform.runtime.engine import Tokenizer
@@ -71,7 +71,7 @@ async def write_leaves(
     return replace(state, texts=texts)
 
 
-def _literal_after(pieces: Sequence[Piece], at: int) -> str:
+def _literal_after(pieces: Sequence[FormPiece], at: int) -> str:
     following = pieces[at + 1] if at + 1 < len(pieces) else ""
     return following if isinstance(following, str) else ""
 

@@ -16,9 +16,9 @@ from agentform.messages import Evidence, How, JsonValue
 from agentform.schema.form import Choice, Field, Fixed, Free, Node, Path, Record, Repeat, Subset, Union, pointer
 from agentform.schema.json_text import dumps, loads
 
-__all__ = ["FormState", "Piece"]
+__all__ = ["FormPiece", "FormState"]
 
-Piece: TypeAlias = str | Free
+FormPiece: TypeAlias = str | Free
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ class FormState:
             shortened=self.shortened | {path} if shortened else self.shortened,
         )
 
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> list[FormPiece]:
         """The form as literal text and free leaves in written order; literals are never adjacent.
 
         Raises:
@@ -84,8 +84,8 @@ class FormState:
         return tuple(_evidence(self.root, self))
 
 
-def _merged(pieces: list[Piece]) -> list[Piece]:
-    merged: list[Piece] = []
+def _merged(pieces: list[FormPiece]) -> list[FormPiece]:
+    merged: list[FormPiece] = []
     for piece in pieces:
         if merged and isinstance(piece, str) and isinstance(merged[-1], str):
             merged[-1] += piece
@@ -94,7 +94,7 @@ def _merged(pieces: list[Piece]) -> list[Piece]:
     return merged
 
 
-def _pieces(node: Node, state: FormState) -> list[Piece]:
+def _pieces(node: Node, state: FormState) -> list[FormPiece]:
     match node:
         case Free():
             return [node]
@@ -113,16 +113,16 @@ def _pieces(node: Node, state: FormState) -> list[Piece]:
             return _repeat_pieces(node, state)
 
 
-def _record_pieces(node: Record, state: FormState) -> list[Piece]:
-    written: list[Piece] = []
+def _record_pieces(node: Record, state: FormState) -> list[FormPiece]:
+    written: list[FormPiece] = []
     for member in node.fields:
         if member.required or state.answers[(*node.path, member.name), "presence"].index:
             written += [", " if written else "", f"{dumps(member.name)}: ", *_pieces(member.node, state)]
     return ["{", *written, "}"]
 
 
-def _repeat_pieces(node: Repeat, state: FormState) -> list[Piece]:
-    written: list[Piece] = []
+def _repeat_pieces(node: Repeat, state: FormState) -> list[FormPiece]:
+    written: list[FormPiece] = []
     for item in node.items[: node.min_items + state.answers[node.path, "count"].index]:
         written += [", " if written else "", *_pieces(item, state)]
     return ["[", *written, "]"]
