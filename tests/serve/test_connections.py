@@ -14,8 +14,9 @@ import pytest
 
 from agentform.serve.receive import BodyMemory
 from agentform.testing import Say, ScriptedEngine
-from tests.serve.test_guards import BODY, CHAT, KEY, later, raw, until
+from tests.serve.test_guards import BODY, CHAT, KEY, raw
 from tests.support.servers import running
+from tests.support.waiting import Background, wait_until
 
 HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
 
@@ -46,7 +47,7 @@ def test_a_request_that_is_being_answered_does_not_give_way():
     engine = ScriptedEngine([Say("Done.", delay_s=2)])
     with running(engine) as server, ThreadPoolExecutor(1) as pool:
         reply = pool.submit(lambda: httpx.post(server.url + CHAT, json=BODY, timeout=20))
-        until(lambda: server.service.admission.running == 1)
+        wait_until(lambda: server.service.admission.running == 1)
         with connections(server, 300, b""):
             assert reply.result().status_code == 200
 
@@ -88,7 +89,7 @@ def test_a_client_that_does_not_listen_is_left():
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.connect(("127.0.0.1", server.port))
         connection.sendall(HEAD + b"content-length: %d\r\n\r\n" % len(body) + body)
-        until(lambda: not server.service.admission.idle)
+        wait_until(lambda: not server.service.admission.idle)
         server.settled()
 
 
@@ -120,6 +121,6 @@ def test_slow_bodies_end_when_others_need_the_memory():
     with running(ScriptedEngine([Say("Hi.")]), max_body_bytes=1000) as server:
         half = HEAD + b"content-length: 1000\r\n\r\n" + b" " * 900
         with connections(server, 40, half) as made:
-            reply = later(lambda: made[0].recv(65536))
+            reply = Background(lambda: made[0].recv(65536))
             assert httpx.post(server.url + CHAT, json=BODY).status_code == 200
-            reply.join()
+            reply.done()
