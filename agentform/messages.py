@@ -79,7 +79,7 @@ class Evidence:
     probability: float | None = None
     """Probability among the legal options, calibrated; `None` for values that were not scored."""
     raw_probability: float | None = None
-    """The same before the label prior was taken out."""
+    """`probability` before the label prior was taken out."""
     legal_mass: float | None = None
     """Probability that the full softmax gives to the legal options together."""
     gap: float | None = None

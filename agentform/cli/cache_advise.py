@@ -141,7 +141,7 @@ def workload_of_statistics(statistics: CacheStatistics) -> Workload:
 
 
 def workload_of_statistics_file(path: Path) -> Workload:
-    """The same from `json.dumps(dataclasses.asdict(engine.statistics()))`.
+    """The workload from `json.dumps(dataclasses.asdict(engine.statistics()))`.
 
     Raises:
         InvalidInput: the file does not hold statistics.

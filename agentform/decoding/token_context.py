@@ -27,7 +27,7 @@ class Context:
         return self.tail + text
 
     def with_text(self, text: str) -> Context:
-        """The same place, `text` further on."""
+        """The place that is `text` further on."""
         return Context(ids=self.ids, tail=self.tail + text)
 
 

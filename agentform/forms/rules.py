@@ -17,12 +17,12 @@ from agentform.forms.answer import MEMBER, Answer, Answers, QuestionKey, member_
 from agentform.forms.state import FormState
 from agentform.schema.form import Choice, Field, Fixed, Free, Node, Path, Record, Repeat, Subset, Union
 from agentform.schema.json_text import loads
-from agentform.schema.partial import Items, Known, Members, Part, Rules, Unknown, mentioned
+from agentform.schema.partial import Items, Known, KnownPart, Members, Rules, Unknown, mentioned
 from agentform.schema.union_labels import json_types
 
 __all__ = ["breaks_rules", "keeping_rules"]
 
-_Decisions: TypeAlias = Mapping[QuestionKey, int]
+_Assignment: TypeAlias = Mapping[QuestionKey, int]
 _Texts: TypeAlias = Mapping[Path, str]
 _Ruled: TypeAlias = Record | Union | Subset | Repeat
 _MAX_STEPS = 4_000
@@ -45,7 +45,7 @@ def keeping_rules(state: FormState) -> FormState | None:
     answers = dict(state.answers)
     for node in _ruled(state.root, _indices(answers)):
         if _is_broken(node, _indices(answers), state.texts):
-            answers |= _Search(node, answers, state.texts).best()
+            answers |= _JointSearch(node, answers, state.texts).best()
     changed = any(answers[key].index != answer.index for key, answer in state.answers.items())
     return replace(state, answers=answers) if changed else None
 
@@ -54,11 +54,11 @@ def _indices(answers: Answers) -> dict[QuestionKey, int]:
     return {key: answer.index for key, answer in answers.items()}
 
 
-def _is_broken(node: _Ruled, decisions: _Decisions, texts: _Texts) -> bool:
+def _is_broken(node: _Ruled, decisions: _Assignment, texts: _Texts) -> bool:
     return Rules(node.rules or {}).verdict(_part_of(node, decisions, texts)) is False
 
 
-def _ruled(node: Node, decisions: _Decisions) -> Iterator[_Ruled]:
+def _ruled(node: Node, decisions: _Assignment) -> Iterator[_Ruled]:
     """The places with rules that the decisions have reached, the innermost first."""
     for below in _below(node, decisions):
         yield from _ruled(below, decisions)
@@ -66,7 +66,7 @@ def _ruled(node: Node, decisions: _Decisions) -> Iterator[_Ruled]:
         yield node
 
 
-def _below(node: Node, decisions: _Decisions) -> list[Node]:
+def _below(node: Node, decisions: _Assignment) -> list[Node]:
     match node:
         case Record():
             return [item.node for item in node.fields if _presence(node, item, decisions)]
@@ -78,11 +78,11 @@ def _below(node: Node, decisions: _Decisions) -> list[Node]:
             return []
 
 
-def _presence(record: Record, item: Field, decisions: _Decisions) -> int | None:
+def _presence(record: Record, item: Field, decisions: _Assignment) -> int | None:
     return 1 if item.required else decisions.get(((*record.path, item.name), "presence"))
 
 
-def _part_of(node: Node, decisions: _Decisions, texts: _Texts) -> Part:
+def _part_of(node: Node, decisions: _Assignment, texts: _Texts) -> KnownPart:
     """The node's value as far as it is decided."""
     match node:
         case Fixed():
@@ -106,7 +106,7 @@ def _part_of(node: Node, decisions: _Decisions, texts: _Texts) -> Part:
             return Unknown(json_types(node))
 
 
-def _members(node: Record, decisions: _Decisions, texts: _Texts) -> Part:
+def _members(node: Record, decisions: _Assignment, texts: _Texts) -> KnownPart:
     parts = {item.name: _part_of(item.node, decisions, texts) for item in node.fields}
     found = {item.name: _presence(node, item, decisions) for item in node.fields}
     there = {name: part for name, part in parts.items() if found[name]}
@@ -116,13 +116,13 @@ def _members(node: Record, decisions: _Decisions, texts: _Texts) -> Part:
     return Members(there, maybe)
 
 
-def _chosen(node: Subset, decisions: _Decisions) -> Part:
+def _chosen(node: Subset, decisions: _Assignment) -> KnownPart:
     found = [decisions.get(member_key(node, at)) for at in range(len(node.options))]
     taken = tuple(Known(option) for option, answer in zip(node.options, found, strict=True) if answer == MEMBER)
     return _whole(Items(taken, more=found.count(None)))
 
 
-def _whole(items: Items) -> Part:
+def _whole(items: Items) -> KnownPart:
     values = [item.value for item in items.items if isinstance(item, Known)]
     return Known(values) if len(values) == len(items.items) and not items.more else items
 
@@ -144,7 +144,7 @@ class _Variable:
         return sorted(self.costs)[1] if len(self.costs) > 1 else 0.0
 
 
-class _Search:
+class _JointSearch:
     """Depth first over the answers that the rules of one place speak of, the surest ones first."""
 
     def __init__(self, node: _Ruled, answers: Answers, texts: _Texts) -> None:
@@ -181,7 +181,7 @@ class _Search:
         for at in variable.order:
             self._go(depth + 1, cost + variable.costs[at], {**taken, variable.key: at})
 
-    def _more_or_fewer(self, depth: int, part: Part) -> float:
+    def _more_or_fewer(self, depth: int, part: KnownPart) -> float:
         """What the number of properties alone will cost at least."""
         if not isinstance(part, Members) or self._node.rules is None:
             return 0.0

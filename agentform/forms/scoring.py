@@ -50,7 +50,7 @@ class Scoring:
     calibration: float = 0.9
     """Share of the label prior that is taken out of the log scores; 0 leaves them raw. See docs/measurements.md."""
     calibration_with_nothing: float = 0.7
-    """The same, at most, for questions that may be answered with nothing: null or absence."""
+    """The share, at most, for questions that may be answered with nothing: null or absence."""
 
     @classmethod
     def of(cls, engine: Engine) -> Scoring:

@@ -52,7 +52,7 @@ class CompiledGrammar:
 
     @property
     def lark(self) -> str:
-        """The same as Lark text, for engines that compile it themselves."""
+        """The source as Lark text, for engines that compile it themselves."""
         if not self.source.startswith(_SCHEMA_ALONE):
             return self.source
         return f"start: %json {self.source.removeprefix(_SCHEMA_ALONE).removesuffix(_SCHEMA_END)}"

@@ -173,7 +173,7 @@ class Tokenizer(Protocol):
         tools: Sequence[Mapping[str, Any]] | None = None,
         generation_prompt: bool = True,
     ) -> str:
-        """The same as text, as transformers' own `apply_chat_template(tokenize=False)` gives it."""
+        """What `render` encodes, as text, as transformers' own `apply_chat_template(tokenize=False)` gives it."""
         ...
 
 

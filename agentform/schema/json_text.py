@@ -111,7 +111,7 @@ def _within_depth(work: Callable[[], T]) -> T:
 
 
 def _walked(value: Any, depth: int) -> JsonValue:
-    """The same, container by container."""
+    """The value, container by container."""
     if depth > _MAX_DEPTH:
         raise InvalidInput(f"nested more than {_MAX_DEPTH} levels deep")
     if isinstance(value, Mapping):

@@ -112,7 +112,7 @@ def is_regular_expression(text: object) -> bool:
 
 
 def literal_patterns(patterns: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
-    """The same `patternProperties` for an instance whose keys are among `keys`, without an expression that can be slow.
+    """`patternProperties` for an instance whose keys are among `keys`, without an expression that can be slow.
 
     Each becomes the list of the keys that it matches; the library looks for those itself where it sees to what is
     left unevaluated.

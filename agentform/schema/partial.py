@@ -16,7 +16,7 @@ from agentform.schema.keywords import is_annotation, subschemas
 from agentform.schema.regex import compiled
 from agentform.schema.validate import SchemaValidator
 
-__all__ = ["Items", "Known", "Members", "Part", "Rules", "Unknown", "Verdict", "demanded", "mentioned"]
+__all__ = ["Items", "Known", "KnownPart", "Members", "Rules", "Unknown", "Verdict", "demanded", "mentioned"]
 
 Verdict: TypeAlias = bool | None
 
@@ -39,19 +39,19 @@ class Unknown:
 class Members:
     """An object: keys that are there, and keys that may be. Others will not be."""
 
-    there: Mapping[str, Part]
-    maybe: Mapping[str, Part] = field(default_factory=dict[str, "Part"])
+    there: Mapping[str, KnownPart]
+    maybe: Mapping[str, KnownPart] = field(default_factory=dict[str, "KnownPart"])
 
 
 @dataclass(frozen=True, eq=False)
 class Items:
     """A list: its first items, and how many more there may be."""
 
-    items: tuple[Part, ...]
+    items: tuple[KnownPart, ...]
     more: int = 0
 
 
-Part: TypeAlias = Known | Unknown | Members | Items
+KnownPart: TypeAlias = Known | Unknown | Members | Items
 
 
 class Rules:
@@ -62,7 +62,7 @@ class Rules:
         self._definitions: Mapping[str, Any] = schema.get("$defs", {})
         self._validators: dict[int, SchemaValidator] = {}
 
-    def verdict(self, part: Part) -> Verdict:
+    def verdict(self, part: KnownPart) -> Verdict:
         """Whether every completion of the part is valid, none is, or neither can be said."""
         try:
             return _Asking(self).of(self._schema, part)
@@ -88,7 +88,7 @@ class _Asking:
         self._rules = rules
         self._known: dict[tuple[int, int], Verdict] = {}
 
-    def of(self, schema: Any, part: Part) -> Verdict:
+    def of(self, schema: Any, part: KnownPart) -> Verdict:
         if isinstance(schema, bool):
             return schema
         key = (id(schema), id(part))
@@ -97,12 +97,12 @@ class _Asking:
             self._known[key] = self._schema(schema, part)
         return self._known[key]
 
-    def _schema(self, schema: Mapping[str, Any], part: Part) -> Verdict:
+    def _schema(self, schema: Mapping[str, Any], part: KnownPart) -> Verdict:
         if isinstance(part, Known):
             return self._rules.is_valid(schema, part.value)
         return _all(self._keyword(keyword, value, schema, part) for keyword, value in schema.items())
 
-    def _keyword(self, keyword: str, value: Any, schema: Mapping[str, Any], part: Part) -> Verdict:
+    def _keyword(self, keyword: str, value: Any, schema: Mapping[str, Any], part: KnownPart) -> Verdict:
         match keyword:
             case "allOf":
                 return _all(self.of(arm, part) for arm in value)
@@ -129,7 +129,7 @@ class _Asking:
             case _:
                 return None
 
-    def _condition(self, holds: Verdict, schema: Mapping[str, Any], part: Part) -> Verdict:
+    def _condition(self, holds: Verdict, schema: Mapping[str, Any], part: KnownPart) -> Verdict:
         then, otherwise = self.of(schema.get("then", True), part), self.of(schema.get("else", True), part)
         if holds is None:
             return then if then == otherwise else None
@@ -268,7 +268,7 @@ def _is_additional(name: str, schema: Mapping[str, Any]) -> bool:
     return name not in schema.get("properties", {}) and not any(compiled(p).search(name) for p in patterns)
 
 
-def _of_type(types: Iterable[str], part: Part) -> Verdict:
+def _of_type(types: Iterable[str], part: KnownPart) -> Verdict:
     own = {"number" if kind == "integer" else kind for kind in types}
     kinds = part.types if isinstance(part, Unknown) else {"object" if isinstance(part, Members) else "array"}
     if not own & kinds:

@@ -81,7 +81,7 @@ class _Rust:
 
 @lru_cache(maxsize=4096)
 def python_pattern(pattern: str) -> str:
-    r"""The same expression in Python's words: `$` only at the very end, ASCII `\d` and `\w`, `\p{…}` as a class."""
+    r"""The expression in Python's words: `$` only at the very end, ASCII `\d` and `\w`, `\p{…}` as a class."""
     made: list[str] = []
     inside = False
     at = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from agentform.schema.regex_tree import LINE_END, WORD, Range, Tree, name_of, ranges_of
+from agentform.schema.regex_tree import LINE_END, WORD, Range, RegexTree, name_of, ranges_of
 
 __all__ = ["PatternTooCostly", "Simulation"]
 
@@ -25,7 +25,7 @@ class PatternTooCostly(Exception):
 class Simulation:
     """An expression that is ready to search texts; safe to share between threads."""
 
-    def __init__(self, tree: Tree, flags: int) -> None:
+    def __init__(self, tree: RegexTree, flags: int) -> None:
         self._tree = tree
         self._flags = flags
 
@@ -46,7 +46,7 @@ class _Reading:
         self._codes = codes
         self._steps = 0
 
-    def sequence(self, tree: Tree, starts: frozenset[int], flags: int) -> frozenset[int]:
+    def sequence(self, tree: RegexTree, starts: frozenset[int], flags: int) -> frozenset[int]:
         for operation, operands in tree:
             if not starts:
                 break
@@ -78,7 +78,7 @@ class _Reading:
         here = (at for at in starts if at < len(self._codes))
         return frozenset(at + 1 for at in here if _holds(self._codes[at], ranges, ignores_case) != negated)
 
-    def _repeat(self, least: int, most: int, inner: Tree, starts: frozenset[int], flags: int) -> frozenset[int]:
+    def _repeat(self, least: int, most: int, inner: RegexTree, starts: frozenset[int], flags: int) -> frozenset[int]:
         for _ in range(least):
             ends = self.sequence(inner, starts, flags)
             if ends == starts:  # from here on every further time leads to the same
@@ -92,7 +92,7 @@ class _Reading:
             times += 1
         return frozenset(reached)
 
-    def _ahead(self, inner: Tree, at: int, flags: int) -> bool:
+    def _ahead(self, inner: RegexTree, at: int, flags: int) -> bool:
         return bool(self.sequence(inner, frozenset({at}), flags))
 
     def _behind(self, inner: Any, at: int, flags: int) -> bool:

@@ -15,7 +15,7 @@ __all__ = [
     "SPACES",
     "WORD",
     "Range",
-    "Tree",
+    "RegexTree",
     "name_of",
     "operations",
     "parse",
@@ -26,7 +26,7 @@ __all__ = [
 
 _parser: Any = re._parser  # type: ignore[attr-defined] # pyright: ignore
 
-Tree: TypeAlias = Iterable[tuple[Any, Any]]
+RegexTree: TypeAlias = Iterable[tuple[Any, Any]]
 """Operations in order, each with its operands, as Python's parser gives them."""
 Range: TypeAlias = tuple[int, int]
 
@@ -53,7 +53,7 @@ _KNOWN = frozenset({"LITERAL", "NOT_LITERAL", "IN", "ANY", "BRANCH", "SUBPATTERN
 _SURROGATES = (0xD800, 0xDFFF)
 
 
-def parse(python_pattern: str) -> tuple[Tree, int]:
+def parse(python_pattern: str) -> tuple[RegexTree, int]:
     """The tree of an expression in Python's words, and its flags.
 
     Raises:
@@ -66,7 +66,7 @@ def parse(python_pattern: str) -> tuple[Tree, int]:
     return parsed, parsed.state.flags
 
 
-def operations(tree: Tree) -> Iterator[str]:
+def operations(tree: RegexTree) -> Iterator[str]:
     """Names of all operations in the tree."""
     for operation, operands in tree:
         yield name_of(operation)
@@ -74,7 +74,7 @@ def operations(tree: Tree) -> Iterator[str]:
             yield from operations(inner)
 
 
-def repetitions(tree: Tree) -> int:
+def repetitions(tree: RegexTree) -> int:
     """How many single characters the tree has when all its counts are unrolled."""
     total = 0
     for operation, operands in tree:
@@ -92,7 +92,7 @@ def name_of(operation: Any) -> str:
     return str(operation)
 
 
-def ranges_of(members: Tree) -> tuple[bool, list[Range]]:
+def ranges_of(members: RegexTree) -> tuple[bool, list[Range]]:
     """Whether a class in brackets is negated, and the ranges of code points in it."""
     negated = False
     found: list[Range] = []
@@ -109,7 +109,7 @@ def ranges_of(members: Tree) -> tuple[bool, list[Range]]:
     return negated, found
 
 
-def rust_text(tree: Tree, flags: int) -> str | None:
+def rust_text(tree: RegexTree, flags: int) -> str | None:
     """The expression in Rust's words; `None` where it looks around, which that engine cannot."""
     if _LOOKS & set(operations(tree)):
         return None
@@ -143,7 +143,7 @@ def _rust(name: str, operands: Any, flags: int) -> str:
             return f"(?:{_sequence(inner, flags)}){bounds}"
 
 
-def _sequence(tree: Tree, flags: int) -> str:
+def _sequence(tree: RegexTree, flags: int) -> str:
     return "".join(_rust(name_of(operation), operands, flags) for operation, operands in tree)
 
 
@@ -182,7 +182,7 @@ def _others(ranges: Iterable[Range]) -> list[Range]:
     return [*made, (start, _LAST)]
 
 
-def _below(name: str, operands: Any) -> Iterable[Tree]:
+def _below(name: str, operands: Any) -> Iterable[RegexTree]:
     if name == "BRANCH":
         return operands[1]
     if name == "SUBPATTERN":

@@ -126,7 +126,7 @@ def _output(fields: ChatFields) -> Target | None:
 
 
 def tools_key(fields: ChatFields) -> str:
-    """The same for the same tools."""
+    """Equal for requests with equal tools."""
     return json.dumps([tool.model_dump() for tool in fields.tools or ()], sort_keys=False)
 
 

@@ -14,8 +14,8 @@ __all__ = [
     "ChoiceFields",
     "DecisionFields",
     "InputFields",
+    "InputParts",
     "OutputFields",
-    "Parts",
     "PredicateFields",
     "QuestionFields",
     "ScoreFields",
@@ -44,8 +44,8 @@ class JsonPart(Fields):
     prompt_cache_breakpoint: Ignored = None
 
 
-Part: TypeAlias = Annotated[InputTextPart | JsonPart, Field(discriminator="type")]
-Parts: TypeAlias = str | Annotated[list[Part], at_most(_MOST_PARTS)]
+InputPart: TypeAlias = Annotated[InputTextPart | JsonPart, Field(discriminator="type")]
+InputParts: TypeAlias = str | Annotated[list[InputPart], at_most(_MOST_PARTS)]
 
 
 class SpokenFields(Fields):
@@ -53,7 +53,7 @@ class SpokenFields(Fields):
 
     type: Literal["message"] = "message"
     role: Literal["user", "assistant", "system", "developer"]
-    content: Parts
+    content: InputParts
     phase: Ignored = None
 
 
@@ -74,7 +74,7 @@ class OutputFields(Fields):
 
     type: Literal["function_call_output"]
     call_id: ShortText
-    output: Parts
+    output: InputParts
     id: Ignored = None
     status: Ignored = None
 
@@ -100,7 +100,7 @@ class PredicateFields(Fields):
     """How likely is it that this is true of the input?"""
 
     type: Literal["predicate"]
-    instructions: Parts
+    instructions: InputParts
     name: ShortText | None = None
 
 
@@ -115,7 +115,7 @@ class ChoiceFields(Fields):
     """Which of these?"""
 
     type: Literal["choice"]
-    instructions: Parts
+    instructions: InputParts
     choices: Annotated[list[OptionFields], at_most(_MOST_CHOICES, at_least=2)]
     name: ShortText | None = None
 
@@ -131,7 +131,7 @@ class ScoreFields(Fields):
     """Where on this scale?"""
 
     type: Literal["score"]
-    instructions: Parts
+    instructions: InputParts
     levels: Annotated[list[LevelFields], at_most(_MOST_CHOICES, at_least=2)]
     name: ShortText | None = None
 

@@ -18,8 +18,8 @@ from agentform.serve.decision_fields import (
     ChoiceFields,
     DecisionFields,
     InputFields,
+    InputParts,
     OutputFields,
-    Parts,
     PredicateFields,
     QuestionFields,
     ScoreFields,
@@ -174,7 +174,7 @@ def _call(item: CallFields, at: int) -> ToolCall:
     return ToolCall(id=item.call_id, name=item.name, arguments=arguments)
 
 
-def _text(parts: Parts) -> str:
+def _text(parts: InputParts) -> str:
     if isinstance(parts, str):
         return parts
     return "\n".join(part.text if part.type != "input_json" else dumps(part.json_) for part in parts)

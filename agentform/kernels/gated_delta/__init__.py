@@ -35,10 +35,10 @@ def step_branches(
 
     query, key `[branches, tokens, key_heads, key_dim]`, value `[branches, tokens, heads, value_dim]`, decay (log,
     at most 0) `[branches, tokens, heads, 1]` or `[..., key_dim]`, beta `[branches, tokens, heads]`, lengths int32
-    `[branches]`: what lies behind a branch's end is not read. state `[heads, key_dim, value_dim]`. `scale` of queries
+    `[branches]`: what lies after a branch's end is not read. state `[heads, key_dim, value_dim]`. `scale` of queries
     is by default `key_dim ** -0.5`.
 
-    Returns outputs like value, zero behind a branch's end, and final states float32
+    Returns outputs like value, zero after a branch's end, and final states float32
     `[branches, heads, key_dim, value_dim]`.
     """
     _check(value.dim() == 4, f"value has shape {list(value.shape)}, not [branches, tokens, heads, value_dim]")

@@ -10,7 +10,7 @@ soon. The power was measured (`python -m benchmarks traces`): with 1 old convers
 changes. Three kinds of items, each an evictable of its own:
 
 - the tail of a leaf, for attention-only models: one token lost per position freed, which is least recently used;
-- the tail of a leaf behind the last snapshot, for recurrent models: nothing can be resumed there, so it goes first;
+- the tail of a leaf after the last snapshot, for recurrent models: nothing can be resumed there, so it goes first;
 - a snapshot: lost are the tokens since the last place before it where conversations were seen to part, for what lies
   between will be gone by then; freed are its own positions and, at the end of a leaf, the leaf's. `weight` is the
   number of forks where conversations parted, and 1 elsewhere.
@@ -153,7 +153,7 @@ class Spilled:
     runs: PositionRanges
     """Positions of all of `ids`, those of nodes that stay among them."""
     snapshot: PositionRanges
-    """Positions of the state behind `ids`; `()` without recurrent layers."""
+    """Positions of the state after `ids`; `()` without recurrent layers."""
     num_own: int
     """Tokens at the end of `ids` that no other sequence shared."""
     is_shared: bool

@@ -40,7 +40,7 @@ class Lease:
     """Whether other sequences go on differently at `num_matched`: a place worth a snapshot."""
     conversation: str | None = None
     is_live: bool = False
-    """Whether the slot still holds the state behind `start`, so that nothing has to be loaded."""
+    """Whether the slot still holds the state after `start`, so that nothing has to be loaded."""
     refresh: int = 0
     """So many tokens before `start` run again after the snapshot is loaded."""
     own: PositionRanges = ()

@@ -27,7 +27,7 @@ class Evicted:
         self._hashes: BoundedDict[int, None] = BoundedDict(_REMEMBERED)
 
     def remember(self, prefix: tuple[int, ...]) -> None:
-        """Note that the last token of `prefix`, or the snapshot behind it, is gone."""
+        """Note that the last token of `prefix`, or the snapshot after it, is gone."""
         self._hashes[hash(prefix)] = None
 
     def __contains__(self, prefix: tuple[int, ...]) -> bool:

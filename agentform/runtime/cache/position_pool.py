@@ -15,7 +15,7 @@ class PagePool:
     """Free positions as sorted, disjoint, non-touching half-open intervals inside `[0, capacity)`.
 
     A long row of positions for one conversation is worth much: attention reads it through a view. So an allocation
-    extends right behind a given position where it can, and a new conversation starts in the middle of the widest
+    extends right after a given position where it can, and a new conversation starts in the middle of the widest
     gap, which leaves the conversation before it room to grow.
     """
 
@@ -38,15 +38,15 @@ class PagePool:
         """Positions that are free now."""
         return self._num_free
 
-    def alloc(self, num: int, *, behind: int | None = None) -> PositionRanges | None:
+    def alloc(self, num: int, *, after: int | None = None) -> PositionRanges | None:
         """Take `num` positions, as few runs as possible; `None` when fewer are free.
 
-        `behind` is the position right behind what the new positions continue.
+        `after` is the position right after what the new positions continue.
         The caller owns the positions until it hands them to `free`.
         """
         if num > self._num_free:
             return None
-        taken: PositionRanges = self._extend(behind, num) if num and behind is not None else ()
+        taken: PositionRanges = self._extend(after, num) if num and after is not None else ()
         left = num - sum(stop - start for start, stop in taken)
         while left:
             run = self._take(left)
@@ -77,11 +77,11 @@ class PagePool:
         """The free intervals, ascending."""
         return tuple(self._free)
 
-    def _extend(self, behind: int, num: int) -> PositionRanges:
-        index = bisect_left(self._free, (behind, 0))
-        if index == len(self._free) or self._free[index][0] != behind:
+    def _extend(self, after: int, num: int) -> PositionRanges:
+        index = bisect_left(self._free, (after, 0))
+        if index == len(self._free) or self._free[index][0] != after:
             return ()
-        return (self._carve(index, behind, min(num, self._free[index][1] - behind)),)
+        return (self._carve(index, after, min(num, self._free[index][1] - after)),)
 
     def _take(self, num: int) -> PositionRange:
         index = self._widest()

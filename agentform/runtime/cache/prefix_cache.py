@@ -127,7 +127,7 @@ class PrefixCache:
     def peek(self, ids: Sequence[int]) -> tuple[int, int, PositionRanges, PositionRanges]:
         """What is known of `ids`: tokens with KV, tokens that can be resumed from, and of these the KV's positions
 
-        and those of the snapshot behind them. Does not count as a use.
+        and those of the snapshot after them. Does not count as a use.
         """
         match = self._tree.match_prefix(ids, touch=False)
         node = match.node.deepest_snapshot() if self.is_recurrent else match.node
@@ -162,8 +162,8 @@ class PrefixCache:
             self._tree.unlock(match.node)
             return None
         self._reserved += need
-        behind = source.end if source is not None else 0
-        slot = self._slots.take(ids, behind=behind, upto=match.num_tokens) if is_request else None
+        after = source.end if source is not None else 0
+        slot = self._slots.take(ids, after=after, upto=match.num_tokens) if is_request else None
         if slot is not None and slot.num_tokens:
             self._release(source)
             source = None
@@ -193,17 +193,17 @@ class PrefixCache:
         return runs
 
     def shrink(self, lease: Lease, num_tokens: int) -> None:
-        """Return the positions behind the first `num_tokens` of the sequence; they are promised again."""
+        """Return the positions after the first `num_tokens` of the sequence; they are promised again."""
         if count(lease.runs) > num_tokens:
             lease.own, spare = cut(lease.own, num_tokens - count(lease.shared))
             self.give_back(lease, spare)
 
-    def borrow(self, lease: Lease, num: int, *, behind: int | None = None) -> PositionRanges:
+    def borrow(self, lease: Lease, num: int, *, after: int | None = None) -> PositionRanges:
         """Take `num` of the promised positions, not (yet) part of the sequence; see `give_back`."""
         assert lease.is_open, "a closed lease"
         assert num <= lease.reserved, "more positions than were promised"
         self._make_room(num)
-        runs = self._pool.alloc(num, behind=end_of(lease.runs) if behind is None else behind)
+        runs = self._pool.alloc(num, after=end_of(lease.runs) if after is None else after)
         assert runs is not None, "promised positions are missing"
         lease.reserved -= num
         self._reserved -= num
@@ -217,7 +217,7 @@ class PrefixCache:
         self._reserved += count(runs)
 
     def snapshot_room(self, lease: Lease, num_tokens: int) -> PositionRanges | None:
-        """Positions for a snapshot behind the first `num_tokens` of the lease's sequence.
+        """Positions for a snapshot after the first `num_tokens` of the lease's sequence.
 
         `None` if there is one, or one under way, or no room for one. The lease owns the positions until `attach`.
         """
@@ -246,7 +246,7 @@ class PrefixCache:
         lease.node, lease.shared, lease.own = match.node, match.runs, ()
 
     def attach(self, lease: Lease, ids: Sequence[int]) -> None:
-        """The state behind `ids`, which are in the tree, now stands in the positions that `snapshot_room` gave."""
+        """The state after `ids`, which are in the tree, now stands in the positions that `snapshot_room` gave."""
         assert lease.pending is not None, "no snapshot under way"
         runs = lease.pending.pop(len(ids))
         if self._tree.attach(ids, runs):

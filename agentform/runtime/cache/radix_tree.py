@@ -24,7 +24,7 @@ __all__ = ["Match", "RadixNode", "RadixTree", "Snapshot", "upwards"]
 
 @dataclass(kw_only=True, slots=True)
 class Snapshot:
-    """A recurrent state, never changed once taken; owned by the node whose last token it stands behind."""
+    """A recurrent state, never changed once taken; owned by the node whose last token it stands after."""
 
     runs: PositionRanges
     """Positions whose bytes hold it."""

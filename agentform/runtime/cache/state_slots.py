@@ -26,15 +26,15 @@ class FreeSlots:
     def __bool__(self) -> bool:
         return bool(self._left)
 
-    def take(self, ids: Sequence[int], *, behind: int, upto: int) -> Slot | None:
-        """The slot whose state is that of the longest beginning of `ids`, of more than `behind` and at most `upto`
+    def take(self, ids: Sequence[int], *, after: int, upto: int) -> Slot | None:
+        """The slot whose state is that of the longest beginning of `ids`, of more than `after` and at most `upto`
 
         tokens; else any. `None` if there is none.
         """
         if not self._left:
             return None
-        best = max(self._left, key=lambda slot: self._score(slot, ids, behind, upto))
-        num = self._score(best, ids, behind, upto)
+        best = max(self._left, key=lambda slot: self._score(slot, ids, after, upto))
+        num = self._score(best, ids, after, upto)
         if num:
             del self._left[best]
             return Slot(index=best, num_tokens=num)
@@ -46,7 +46,7 @@ class FreeSlots:
         """`live`: the tokens whose state it holds; none if that is undefined or not worth keeping."""
         self._left[index] = tuple(live)
 
-    def _score(self, slot: int, ids: Sequence[int], behind: int, upto: int) -> int:
+    def _score(self, slot: int, ids: Sequence[int], after: int, upto: int) -> int:
         left = self._left[slot]
-        fits = behind < len(left) <= upto and tuple(ids[: len(left)]) == left
+        fits = after < len(left) <= upto and tuple(ids[: len(left)]) == left
         return len(left) if fits else 0

@@ -1,11 +1,11 @@
-"""What one segment adds to batches: a piece of its chain, its chain with the branches behind it, or branches alone."""
+"""What one segment adds to batches: a piece of its chain, its chain with the branches after it, or branches alone."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from agentform.runtime.llama_cpp.branches import Tree, first_rows, tree_of
+from agentform.runtime.llama_cpp.branches import BranchTree, first_rows, tree_of
 from agentform.runtime.llama_cpp.context import BatchToken
 from agentform.runtime.scheduling.segment import Segment
 
@@ -41,7 +41,7 @@ def units_of(segment: Segment, sequence: int, *, stateful: bool, most_branches: 
 
 
 def _stops(segment: Segment) -> list[int]:
-    """Where batches of the chain end: behind each snapshot, and at its end."""
+    """Where batches of the chain end: after each snapshot, and at its end."""
     return sorted({at for at, _ in segment.saves} | {segment.num_chain}) if segment.num_chain else []
 
 
@@ -56,7 +56,7 @@ def _chain(segment: Segment, sequence: int, start: int, stop: int) -> Unit:
     return Unit(build=build, num_tokens=stop - start, rows=rows, chain_stop=stop)
 
 
-def _joined(segment: Segment, sequence: int, tree: Tree) -> Unit:
+def _joined(segment: Segment, sequence: int, tree: BranchTree) -> Unit:
     """Chain and tree in one batch: the chain's tokens are in all sequences, a branch's in those of its leaves."""
     num, wanted = segment.num_chain, set(segment.rows)
 
@@ -73,7 +73,7 @@ def _joined(segment: Segment, sequence: int, tree: Tree) -> Unit:
     return Unit(build=build, num_tokens=len(segment.token_ids), rows=rows, num_branches=len(tree.paths), chain_stop=num)
 
 
-def _apart(segment: Segment, tree: Tree, most: int) -> Iterator[Unit]:
+def _apart(segment: Segment, tree: BranchTree, most: int) -> Iterator[Unit]:
     """Branches as whole paths, each in a sequence of its own, some at a time."""
     own = first_rows(tree.paths)
     for first in range(0, len(tree.paths), most):

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from agentform.runtime.scheduling.segment import Segment
 
-__all__ = ["Tree", "tree_of"]
+__all__ = ["BranchTree", "tree_of"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tree:
+class BranchTree:
     """The tokens of a segment that are branches, by their index in it."""
 
     depths: dict[int, int]
@@ -28,7 +28,7 @@ class Tree:
     """By leaf, the tokens from the root to it."""
 
 
-def tree_of(segment: Segment) -> Tree:
+def tree_of(segment: Segment) -> BranchTree:
     """The tree of a segment that has one."""
     assert segment.parents is not None, "a segment without branches"
     tokens = range(segment.num_sequence, len(segment.token_ids))
@@ -37,7 +37,7 @@ def tree_of(segment: Segment) -> Tree:
     paths = tuple(_path(parents, i) for i in tokens if i not in inner)
     depths = {i: len(_path(parents, i)) - 1 for i in tokens}
     leaves = {i: tuple(n for n, path in enumerate(paths) if i in path) for i in tokens}
-    return Tree(depths=depths, leaves=leaves, paths=paths)
+    return BranchTree(depths=depths, leaves=leaves, paths=paths)
 
 
 def _path(parents: dict[int, int], end: int) -> tuple[int, ...]:

@@ -25,7 +25,7 @@ FloatRow = npt.NDArray[np.float32]
 
 
 @dataclass(kw_only=True, eq=False)
-class _Part:
+class _BegunSegment:
     """A segment under way."""
 
     segment: Segment
@@ -111,7 +111,7 @@ class LlamaRunner:
             self._keep_one_copy(part)
         return [[part.rows[row] for row in part.segment.rows] for part in parts]
 
-    def _placed(self, segment: Segment) -> _Part:
+    def _placed(self, segment: Segment) -> _BegunSegment:
         """Find or make a sequence that holds what comes before the segment, and no more."""
         before = cut(segment.runs, segment.num_before)[0]
         stateful = self._states is not None
@@ -123,7 +123,7 @@ class LlamaRunner:
             self._place_in_slot(self._states, segment, sequence, before)
         most = len(self.plan.branches)
         units = units_of(segment, sequence, stateful=stateful, most_branches=most)
-        return _Part(segment=segment, sequence=sequence, units=deque(units))
+        return _BegunSegment(segment=segment, sequence=sequence, units=deque(units))
 
     def _place_in_slot(self, states: StatefulCells, segment: Segment, slot: int, before: PositionRanges) -> None:
         if segment.load is not None:
@@ -134,7 +134,7 @@ class LlamaRunner:
             states.rebuild(slot, lambda: self._table.put(slot, before))
         states.resume(slot)
 
-    def _keep_one_copy(self, part: _Part) -> None:
+    def _keep_one_copy(self, part: _BegunSegment) -> None:
         """Tokens that ran again only for their state have their cells twice: let the new ones go."""
         segment = part.segment
         if self._states is None or not segment.num_stored:
@@ -142,10 +142,10 @@ class LlamaRunner:
         runs = self._table.content(part.sequence)
         self._states.rebuild(part.sequence, lambda: self._table.put(part.sequence, runs))
 
-    def _one_batch(self, parts: Sequence[_Part]) -> None:
+    def _one_batch(self, parts: Sequence[_BegunSegment]) -> None:
         """The next unit of as many parts as one batch takes."""
         tokens: list[BatchToken] = []
-        taken: list[tuple[_Part, Unit]] = []
+        taken: list[tuple[_BegunSegment, Unit]] = []
         branches = deque(self.plan.branches)
         try:
             for part in parts:
@@ -168,7 +168,7 @@ class LlamaRunner:
         fits_tokens = len(tokens) + unit.num_tokens <= self._context.max_batch
         return fits_tokens and rows <= self._context.max_rows and unit.num_branches <= num_branches
 
-    def _decode(self, tokens: list[BatchToken], taken: Sequence[tuple[_Part, Unit]], left: deque[Unit]) -> None:
+    def _decode(self, tokens: list[BatchToken], taken: Sequence[tuple[_BegunSegment, Unit]], left: deque[Unit]) -> None:
         if not taken:
             raise EngineError(
                 f"{left[0].num_tokens} tokens with {len(left[0].rows)} rows of logits do not fit one batch of "
@@ -178,7 +178,7 @@ class LlamaRunner:
         for part, unit in taken:
             part.rows.update((row, np.array(next(rows))) for row in unit.rows)
 
-    def _advance(self, part: _Part, unit: Unit) -> None:
+    def _advance(self, part: _BegunSegment, unit: Unit) -> None:
         """The unit was computed: its chain's tokens are the sequence's, and snapshots that stand there are taken."""
         segment = part.segment
         if unit.chain_stop > part.done:

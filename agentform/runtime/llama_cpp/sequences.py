@@ -22,7 +22,7 @@ from agentform.runtime.cache.ranges import PositionRanges, count
 
 __all__ = ["Cells", "SequenceTable"]
 
-Piece: TypeAlias = tuple[int, int, int]
+CellRun: TypeAlias = tuple[int, int, int]
 """(first place, first position, how many)"""
 
 
@@ -45,7 +45,7 @@ class SequenceTable:
         self._cells = cells
         self._active = active
         self._kept = kept
-        self._content: dict[int, list[Piece]] = {sequence: [] for sequence in (*active, *kept)}
+        self._content: dict[int, list[CellRun]] = {sequence: [] for sequence in (*active, *kept)}
         self._make_room = make_room
         self._busy: set[int] = set()
         self._clock = count_up()
@@ -117,7 +117,7 @@ class SequenceTable:
                     assert at == place + offset, f"position {position + offset} is at places {at}, {place + offset}"
         assert set(places) == owned, f"{len(owned - set(places))} owned and not held, {len(set(places) - owned)} beyond"
 
-    def _gather(self, sequence: int, pieces: list[Piece]) -> None:
+    def _gather(self, sequence: int, pieces: list[CellRun]) -> None:
         """Make an empty sequence hold pieces, from whichever sequences have them."""
         assert not self._content[sequence], "a sequence that holds something"
         for place, position, num in pieces:
@@ -149,7 +149,7 @@ class SequenceTable:
     def _is_needed(self, sequence: int) -> bool:
         return any(self._only_here(sequence, piece) for piece in self._content[sequence])
 
-    def _only_here(self, sequence: int, piece: Piece) -> bool:
+    def _only_here(self, sequence: int, piece: CellRun) -> bool:
         """Whether some of a piece is in no other sequence."""
         _, position, num = piece
         others = [p for s, held in self._content.items() if s != sequence for p in held]
@@ -173,7 +173,7 @@ class SequenceTable:
         return best[0], min(best[1], stop)
 
     def _take(self, sequence: int, gone: list[tuple[int, int]]) -> None:
-        kept: list[Piece] = []
+        kept: list[CellRun] = []
         for place, position, num in self._content[sequence]:
             left = list(_without((position, position + num), gone))
             kept += [(place + start - position, start, stop - start) for start, stop in left]
@@ -186,8 +186,8 @@ class SequenceTable:
         self._content[sequence] = []
 
 
-def _pieces(runs: PositionRanges) -> list[Piece]:
-    pieces: list[Piece] = []
+def _pieces(runs: PositionRanges) -> list[CellRun]:
+    pieces: list[CellRun] = []
     place = 0
     for start, stop in runs:
         _append(pieces, (place, start, stop - start))
@@ -196,7 +196,7 @@ def _pieces(runs: PositionRanges) -> list[Piece]:
     return pieces
 
 
-def _append(pieces: list[Piece], piece: Piece) -> None:
+def _append(pieces: list[CellRun], piece: CellRun) -> None:
     """Add a piece at the end; pieces that touch, in place and position, become one."""
     if not piece[2]:
         return
@@ -221,6 +221,6 @@ def _without(run: tuple[int, int], gone: list[tuple[int, int]]) -> Iterator[tupl
         yield at, stop
 
 
-def _uncovered(run: tuple[int, int], pieces: list[Piece]) -> list[tuple[int, int]]:
+def _uncovered(run: tuple[int, int], pieces: list[CellRun]) -> list[tuple[int, int]]:
     """What of a range no piece holds."""
     return list(_without(run, [(position, position + num) for _, position, num in pieces]))

@@ -172,7 +172,7 @@ class LlamaTokenizer(HFTokenizer):
         return ids
 
     def _after(self, sentinel: str, text: str) -> tuple[int, ...] | None:
-        """Ids of `text` behind a sentinel; `None` where a token holds parts of both."""
+        """Ids of `text` after a sentinel; `None` where a token holds parts of both."""
         ids, whole = self._native(sentinel + text, parse=False), (sentinel + text).encode()
         left = sum(len(self.token_bytes(i)) for i in ids) - len(text.encode())
         for index, token in enumerate(ids):

@@ -30,7 +30,7 @@ class GenerateJob(Job):
     Tokens that the grammar forces are appended without being sampled and count as computed, not as completion.
     `max_tokens` bounds the sampled ones.
 
-    With a `lookup` a segment may hold guessed tokens behind those of `ids`. Each is sampled like any other from the
+    With a `lookup` a segment may hold guessed tokens after those of `ids`. Each is sampled like any other from the
     logits before it; at the first that comes out otherwise the rest of the guess is forgotten.
     """
 
@@ -65,7 +65,7 @@ class GenerateJob(Job):
         self._sampler = sampler
         self._matcher = matcher
         self._lookup = lookup
-        self._guess: list[int] = []  # behind `ids` in the segment under way
+        self._guess: list[int] = []  # after `ids` in the segment under way
         self._token_bytes = token_bytes
         self._eos_ids = eos_ids
         self._vocabulary_size = vocabulary_size
@@ -103,7 +103,7 @@ class GenerateJob(Job):
                 self._keep()  # a request with the same prompt need not wait for this completion
 
     def _sample(self, logits: Rows) -> None:
-        """Sample from the first row, and from the rows behind guessed tokens as long as they are what is sampled."""
+        """Sample from the first row, and from the rows after guessed tokens as long as they are what is sampled."""
         start, row = len(self.ids), 0
         while self.ids[start:] == self._guess[:row] and row < len(logits):
             if self._num_sampled >= self._max_tokens:

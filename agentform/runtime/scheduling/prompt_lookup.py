@@ -56,7 +56,7 @@ class PromptLookup:
         self._longest = _LONGEST_GUESS if num_right == num_guessed else _FIRST_GUESS
 
     def _last(self, whole: bytes, size: int) -> int | None:
-        """Where the last `size` tokens stood before: the index behind them, the latest if there are several."""
+        """Where the last `size` tokens stood before: the index after them, the latest if there are several."""
         width = self._text.itemsize
         wanted, end = whole[-size * width :], len(whole) - width
         while (found := whole.rfind(wanted, 0, end)) >= 0:

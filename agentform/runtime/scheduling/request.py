@@ -40,7 +40,7 @@ class Job(ABC):
     ) -> None:
         """`deadline` is on the monotonic clock; `usable` prompt tokens may be taken from the cache.
 
-        `boundaries` are numbers of prompt tokens behind which a snapshot is worth having.
+        `boundaries` are numbers of prompt tokens after which a snapshot is worth having.
         """
         self.ids = list(salted(prompt_ids, salt))  # as the cache knows them
         self.num_prompt = len(prompt_ids)
@@ -116,7 +116,7 @@ class Job(ABC):
             self._load = ()
 
     def expect_fork(self, at: int) -> None:
-        """A request that waits goes another way behind the first `at` tokens: a place worth a snapshot."""
+        """A request that waits goes another way after the first `at` tokens: a place worth a snapshot."""
         is_warming = self._settle is not None and at <= self._settle[0]
         if self.cache.is_recurrent and not is_warming:
             self._points.want(at)
@@ -153,7 +153,7 @@ class Job(ABC):
 
     @property
     def num_computed(self) -> int:
-        """Tokens of `ids` that are computed: their KV exists and the recurrent state is behind the last of them."""
+        """Tokens of `ids` that are computed: their KV exists and the recurrent state is after the last of them."""
         return self._position
 
     @property
@@ -171,7 +171,7 @@ class Job(ABC):
     def _continue(self, num: int, *, rows: Sequence[int] = (), ahead: Sequence[int] = ()) -> Segment:
         """A segment of the next `num` of `ids`; takes the positions that it needs.
 
-        `ahead` are tokens behind the last of `ids` that may not be of the sequence; see `_settle_ahead`.
+        `ahead` are tokens after the last of `ids` that may not be of the sequence; see `_settle_ahead`.
         """
         start, stop = self._position, self._position + num + len(ahead)
         known = count(self.lease.runs)
@@ -259,7 +259,7 @@ class Job(ABC):
 
     @property
     def _has_state(self) -> bool:
-        """Whether the slot holds the state behind the tokens computed so far."""
+        """Whether the slot holds the state after the tokens computed so far."""
         return self._load is None and self._settle is None
 
     def _count_computed(self, num: int) -> None:

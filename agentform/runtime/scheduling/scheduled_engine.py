@@ -116,7 +116,7 @@ class ScheduledEngine:
         await ENGINES.run(self.close)
 
     def close(self) -> None:
-        """The same as `aclose`, for code without an event loop."""
+        """`aclose` for code without an event loop."""
         self._finalizer()
 
     async def __aenter__(self) -> Self:
@@ -143,7 +143,7 @@ class ScheduledEngine:
         )
 
     def _lookup(self, grammar: CompiledGrammar | None) -> PromptLookup | None:
-        """Not for models with recurrent layers: their state cannot go back behind a wrong guess."""
+        """Not for models with recurrent layers: their state cannot go back after a wrong guess."""
         if not self._guesses or self._core.is_recurrent:
             return None
         return PromptLookup(shortest_match=2 if grammar is None else 1)  # a grammar keeps most wrong guesses out

@@ -35,7 +35,7 @@ class Segment:
     settle: tuple[int, PositionRanges] | None = None
     """Behind so many of `token_ids` the warm-up ends: what the snapshot holds is put back."""
     saves: tuple[tuple[int, PositionRanges], ...] = ()
-    """Snapshots to take, ascending: behind so many of `token_ids` (none of them a branch), and where to put them."""
+    """Snapshots to take, ascending: after so many of `token_ids` (none of them a branch), and where to put them."""
 
     @property
     def num_chain(self) -> int:

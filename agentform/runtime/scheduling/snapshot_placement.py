@@ -15,7 +15,7 @@ _LONG_TOKENS = 8 * _TAIL_TOKENS
 
 
 class SnapshotPoints:
-    """Numbers of tokens behind which a snapshot is wanted, ascending, none close behind another.
+    """Numbers of tokens after which a snapshot is wanted, ascending, none close after another.
 
     Wanted are: the boundaries that the caller named; the place where this prompt parts from others that are known;
     and the end of the prompt but for one token, which serves the same prompt again (its last token is computed for
@@ -31,7 +31,7 @@ class SnapshotPoints:
 
     @classmethod
     def of(cls, num_prompt: int, boundaries: Iterable[int], *, start: int, fork: int | None = None) -> SnapshotPoints:
-        """Those of a request that starts behind `start` tokens and parts from known ones behind `fork`."""
+        """Those of a request that starts after `start` tokens and parts from known ones after `fork`."""
         end = num_prompt - 1
         wanted = {end, *boundaries, *(end - tail for tail in _tails(end - start))}
         if fork is not None:
@@ -50,7 +50,7 @@ class SnapshotPoints:
         return [point for point in points if self._claim(point)]
 
     def is_worth(self, point: int) -> bool:
-        """Whether a snapshot at `point` would be far enough behind the last one; it counts as taken then."""
+        """Whether a snapshot at `point` would be far enough after the last one; it counts as taken then."""
         return self._claim(point)
 
     def _claim(self, point: int) -> bool:

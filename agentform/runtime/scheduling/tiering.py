@@ -6,7 +6,7 @@
        ▲                  │                 │
        └── a prompt begins like an entry ───┘
 
-An entry is a whole sequence: token ids, KV, and the snapshot behind them.
+An entry is a whole sequence: token ids, KV, and the snapshot after them.
 """
 
 from __future__ import annotations

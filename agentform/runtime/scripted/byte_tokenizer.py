@@ -72,7 +72,7 @@ class ByteTokenizer:
         tools: Sequence[Mapping[str, Any]] | None = None,
         generation_prompt: bool = True,
     ) -> str:
-        """The same as text."""
+        """The conversation as text; `render` gives its ids."""
         return "".join(text for text, _ in self._pieces(messages, tools, generation_prompt))
 
     def _control(self, piece: str) -> tuple[int, ...]:

@@ -39,7 +39,7 @@ INT8_ERROR = 3.0**2 / (12 * 127**2)
 """Energy of the rounding error over that of the state, for values whose greatest is three times their root mean
 square."""
 INT4_ERROR = 4.5**2 / (12 * 15**2)
-"""The same, for rows whose range is four and a half times the root mean square."""
+"""`INT8_ERROR` of four bits, for rows whose range is four and a half times the root mean square."""
 WINDOWS_TOKENS = (0, 16, 32, 64)
 """Replay windows that are tried; 0 is none."""
 

@@ -190,7 +190,7 @@ class HFTokenizer:
         tools: Sequence[Mapping[str, Any]] | None = None,
         generation_prompt: bool = True,
     ) -> str:
-        """The same as text, as transformers' `apply_chat_template(tokenize=False)` gives it.
+        """What `render` encodes, as text, as transformers' `apply_chat_template(tokenize=False)` gives it.
 
         Raises:
             InvalidRequest: the template refuses the messages.

@@ -25,8 +25,8 @@ class Serving(Core):
         """Put the parts together.
 
         Raises:
-        CacheBudgetExceeded: the request needs more than the budget, even with all else evicted.
-        EngineError: the cache folder cannot be used.
+            CacheBudgetExceeded: the budget holds no two tokens, or there is less memory.
+            EngineError: the cache folder cannot be used.
         """
         budget = checked_budget_bytes(options.kv_budget_bytes, model.model.device)
         branches = min(options.max_batch_tokens, _MOST_BRANCH_STATES)

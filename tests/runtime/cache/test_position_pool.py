@@ -16,8 +16,8 @@ def test_extends_right_behind_what_it_continues():
     pool = PagePool(100)
     first = pool.alloc(7)
     other = pool.alloc(5)
-    assert pool.alloc(3, behind=end_of(first)) == ((7, 10),)
-    assert pool.alloc(3, behind=end_of(other)) == ((other[-1][1], other[-1][1] + 3),)
+    assert pool.alloc(3, after=end_of(first)) == ((7, 10),)
+    assert pool.alloc(3, after=end_of(other)) == ((other[-1][1], other[-1][1] + 3),)
 
 
 def test_new_sequence_leaves_room_behind_the_one_before():
@@ -58,7 +58,7 @@ def test_pool_against_a_set(steps):
     pool, held = PagePool(40), []
     for size, pick in steps:
         if pick < 6 or not held:
-            runs = pool.alloc(size, behind=end_of(held[-1]) if held and pick % 2 else None)
+            runs = pool.alloc(size, after=end_of(held[-1]) if held and pick % 2 else None)
             assert (runs is None) == (size > 40 - sum(map(count, held)))
             if runs:
                 assert count(runs) == size

@@ -1,4 +1,4 @@
-"""One conversation on disk: token ids, their KV and the snapshot behind them, in a file that is whole or refused.
+"""One conversation on disk: token ids, their KV and the snapshot after them, in a file that is whole or refused.
 
 ::
 

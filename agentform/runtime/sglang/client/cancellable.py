@@ -28,7 +28,7 @@ class _Once(AsyncIterator[bytes]):
 
 
 def cancellable(request: httpx.Request) -> httpx.Request:
-    """The request with its body behind a plain iterator.
+    """The request with a plain iterator as its body.
 
     httpx's own is an async generator, which a cancelled request leaves to the garbage collector; trio warns of it.
     """

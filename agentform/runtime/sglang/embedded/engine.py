@@ -161,7 +161,7 @@ class SGLangEngine:
         await ENGINES.run(self.close)
 
     def close(self) -> None:
-        """The same as `aclose`, for code without an event loop."""
+        """`aclose` for code without an event loop."""
         self._finalizer()
 
     async def __aenter__(self) -> SGLangEngine:

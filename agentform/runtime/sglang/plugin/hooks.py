@@ -102,7 +102,7 @@ class SnapshotHooks:
             _LOG.warning("%s has no effect unless the model has recurrent layers: %s", POLICY, error)
 
     def after_live_states(self, rest_gib: float, configurator: Any, total_gib: float) -> float:
-        """What is left for KV behind live states and the pool.
+        """What is left for KV after live states and the pool.
 
         Raises:
             CacheBudgetExceeded: nothing is left; with the numbers.
@@ -114,7 +114,7 @@ class SnapshotHooks:
         if left <= 0:
             raise CacheBudgetExceeded(
                 f"{slots} snapshots of {layout.slot_bytes:,} bytes need {slots * layout.slot_bytes:,}; of "
-                f"{total_gib * _GIB:,.0f} bytes for all caches {rest_gib * _GIB:,.0f} are left behind live states, and "
+                f"{total_gib * _GIB:,.0f} bytes for all caches {rest_gib * _GIB:,.0f} are left after live states, and "
                 f"KV needs some: lower {POOL}, or raise --mem-fraction-static"
             )
         return left

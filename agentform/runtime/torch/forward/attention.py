@@ -19,7 +19,7 @@ from agentform.runtime.cache.ranges import PositionRanges
 __all__ = ["Span", "attend", "kv_dtype"]
 
 _BLOCK = 128
-"""Queries per block: its weights stay in the CPU's cache, and keys behind its last query are skipped."""
+"""Queries per block: its weights stay in the CPU's cache, and keys after its last query are skipped."""
 
 
 @dataclass(frozen=True, kw_only=True)

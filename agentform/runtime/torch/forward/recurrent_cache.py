@@ -62,7 +62,7 @@ class LinearState:
         return whole
 
     def update_recurrent_state(self, recurrent_states: Tensor, layer_idx: int, state_idx: int = 0, **_: Any) -> Tensor:
-        """The state behind the new tokens."""
+        """The state after the new tokens."""
         self.num_updates += 1
         self.recurrent = recurrent_states
         return recurrent_states

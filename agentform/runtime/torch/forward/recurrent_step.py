@@ -6,7 +6,7 @@
     state        slot ──▶ slot (in place) | slot ──▶ dropped after the layer
 
 Chains of one token (decodes) run as one batch; longer ones run one by one, cut where a snapshot is taken. Branches
-run level by level, each level a batch: a token starts from the state behind its parent. Those states live for one
+run level by level, each level a batch: a token starts from the state after its parent. Those states live for one
 layer of one step; nothing is kept per branch, and nothing at all per candidate.
 """
 
@@ -38,7 +38,7 @@ class _Chain:
     save: PositionRanges | None
     settle: PositionRanges | None
     num_tokens: int
-    """Tokens of the sequence behind the chain."""
+    """Tokens of the sequence after the chain."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +124,7 @@ class LinearStep:
 
 
 def _chains(segment: Segment, start: int, slot: int) -> list[_Chain]:
-    """The chain of a segment whose first packed token is `start`, cut behind each place of a snapshot."""
+    """The chain of a segment whose first packed token is `start`, cut after each place of a snapshot."""
     cuts = dict(segment.saves)
     settles = dict((segment.settle,)) if segment.settle is not None else {}
     assert all(0 < at <= segment.num_chain for at in (*cuts, *settles)), "a snapshot outside the chain"

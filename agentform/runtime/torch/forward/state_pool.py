@@ -85,12 +85,12 @@ class StatePool:
                 each[slot].zero_()
 
     def load(self, slot: int, runs: PositionRanges, *, num_tokens: int) -> None:
-        """Copy a snapshot that was taken behind `num_tokens` tokens into a slot."""
+        """Copy a snapshot that was taken after `num_tokens` tokens into a slot."""
         for layer in self._offsets:
             self._load_layer(layer, slot, runs, num_tokens)
 
     def load_cold(self, slot: int, runs: PositionRanges, *, num_tokens: int) -> None:
-        """The same for a warm-up over the last tokens: what the snapshot does not hold starts from zero with them.
+        """`load` for a warm-up over the last tokens: what the snapshot does not hold starts from zero with them.
 
         Heads of which something was dropped are zero as a whole: in a delta rule key channels read one another, and a
         channel that already holds a token would keep the others from learning it. The convolution starts from zero;
