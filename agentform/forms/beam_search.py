@@ -131,7 +131,7 @@ class _Search:
     def _ahead(self, alone: Sequence[Question]) -> list[Question]:
         """The values of the properties whose presence is asked for in `alone`.
 
-        They stand behind the same key, so that they cost a token or two each and save a request where it is there.
+        They stand after the same key, so that they cost a token or two each and save a request where it is there.
         """
         present = {question.key: assumed(question, 1) for question in alone if question.kind == "presence"}
         opened = open_questions(self._state.with_answers(present)) if present else ()

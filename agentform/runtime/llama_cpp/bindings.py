@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agentform.errors import EngineError
-from agentform.runtime.llama_cpp.layout import Batch, Layout, layout_of
+from agentform.runtime.llama_cpp.layout import DecodeBatch, Layout, layout_of
 from agentform.runtime.llama_cpp.library import find_library
 
 __all__ = ["Bindings", "Said", "bindings"]
@@ -51,7 +51,7 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "llama_state_seq_get_size_ext": (_SIZE, (_POINTER, _INT, _FLAGS)),
     "llama_state_seq_get_data_ext": (_SIZE, (_POINTER, _POINTER, _SIZE, _INT, _FLAGS)),
     "llama_state_seq_set_data_ext": (_SIZE, (_POINTER, _POINTER, _SIZE, _INT, _FLAGS)),
-    "llama_decode": (_INT, (_POINTER, Batch)),
+    "llama_decode": (_INT, (_POINTER, DecodeBatch)),
     "llama_get_logits_ith": (_POINTER, (_POINTER, _INT)),
     "llama_vocab_n_tokens": (_INT, (_POINTER,)),
     "llama_vocab_type": (_INT, (_POINTER,)),

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from agentform.errors import CacheBudgetExceeded, EngineError
-from agentform.runtime.llama_cpp.layout import Batch
+from agentform.runtime.llama_cpp.layout import DecodeBatch
 from agentform.runtime.llama_cpp.model import LlamaModel
 
 __all__ = ["MOST_SEQUENCES", "BatchToken", "LlamaContext"]
@@ -171,7 +171,7 @@ class _BatchArrays:
         first = self._sequences.ctypes.data
         self._rows = np.arange(max_batch + 1, dtype=np.uintp) * row + np.uintp(first)
 
-    def fill(self, tokens: Sequence[BatchToken], llama_ids: Callable[[int], tuple[int, ...]]) -> Batch:
+    def fill(self, tokens: Sequence[BatchToken], llama_ids: Callable[[int], tuple[int, ...]]) -> DecodeBatch:
         """`tokens` as llama.cpp takes them."""
         num = len(tokens)
         self._tokens[:num] = [token.token_id for token in tokens]
@@ -182,4 +182,4 @@ class _BatchArrays:
             self._sequences[index, : len(ids)] = ids
             self._counts[index] = len(ids)
         arrays = (self._tokens, None, self._positions, self._counts, self._rows, self._wanted)
-        return Batch(num, *(array if array is None else array.ctypes.data for array in arrays))
+        return DecodeBatch(num, *(array if array is None else array.ctypes.data for array in arrays))

@@ -13,13 +13,13 @@ from typing import Any
 
 from agentform.errors import EngineError
 
-__all__ = ["Batch", "Layout", "layout_of"]
+__all__ = ["DecodeBatch", "Layout", "layout_of"]
 
 _PADDING = ("_padding", ctypes.c_uint8 * 64)
 """After the last field: whatever a library might write or read beyond it is ours."""
 
 
-class Batch(ctypes.Structure):
+class DecodeBatch(ctypes.Structure):
     """`struct llama_batch`."""
 
     _fields_ = (
