@@ -1,12 +1,14 @@
-"""From a model's name to an engine; imports torch only when an engine is made."""
+"""From a model's name to an engine; no engine's library is imported before it is needed."""
 
 from __future__ import annotations
 
 import inspect
 import os
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from agentform.errors import InvalidRequest, MissingDependency
+from agentform.runtime.choice import EngineChoice, choose_engine
 from agentform.runtime.engine import Engine
 from agentform.runtime.models.extras import torch_extra
 
@@ -18,31 +20,52 @@ __all__ = ["load_engine", "server_class"]
 _SGLANG = "sglang:"
 
 
-def load_engine(name: str, **options: Any) -> Engine:
-    """An engine for a catalogue name such as "smollm2-135m", a model folder, a Hugging Face hub id or a server's URL.
+def load_engine(name: str, *, engine: str | None = None, **options: Any) -> Engine:
+    """An engine for a model: by catalogue name, model folder, GGUF file, Hugging Face hub id or a server's URL.
 
-    `options` are TorchEngine's keyword arguments, such as `cache_dir`, or `snapshots="balanced"` for hybrid models.
-    "sglang:" before the name loads it into SGLang; `options` are then SGLang's server arguments. For a URL
-    (``http://host:30000``, ``https://…``) they are SGLangServer's; after a ``#`` the URL may name the tokenizer, and
-    AGENTFORM_ENGINE_KEY may hold the `api_key`.
+    Which engine runs it on this machine is decided here, and `engine.info.why` says why; `engine` ("torch" or
+    "llama_cpp") asks for one. `options` are its settings, the fields of `TorchEngine`'s or `LlamaCppEngine`'s, such as
+    `cache_dir`, or `snapshots="balanced"` for hybrid models. A GGUF file is named by its path, by a folder that holds
+    it, by "org/name:pattern" on the hub, or by its name alone where AGENTFORM_MODELS names a folder with it.
+    "sglang:" before the name loads it into SGLang; `options` are then SGLang's server arguments.
+    For a URL (``http://host:30000``, ``https://…``) they are SGLangServer's; after a ``#`` the URL may name the
+    tokenizer, and AGENTFORM_ENGINE_KEY may hold the `api_key`.
 
     Raises:
-        ModelNotFound: the name is neither in the catalogue, nor a folder, nor a hub id.
-        WeightsUnavailable: weights are not on disk and cannot be fetched.
-        WeightsCorrupt: weights do not have the digest or the files that they should have.
-        MissingDependency: what the engine needs is not installed.
-        CacheBudgetExceeded: the budget holds no two tokens, or there is less memory.
-        EngineError: the model cannot be served, or, for a server, what `SGLangServer` raises.
+        InvalidRequest: a setting that the engine does not have or that is out of its range, or no such engine.
+        ModelNotFound, WeightsUnavailable, WeightsCorrupt: the model is not there, or not whole.
+        MissingDependency: an extra is not installed.
+        EngineError: the model cannot be served; CacheBudgetExceeded among them, and what SGLangServer raises.
     """
-    if name.startswith(("http://", "https://")):
+    if name.startswith(("http://", "https://", _SGLANG)):
+        if engine is not None:
+            raise InvalidRequest(f"{name} says what runs it; engine={engine!r} is for models that run in this process")
+        if name.startswith(_SGLANG):
+            return _sglang_engine(name.removeprefix(_SGLANG), options)
         return _server(name, options)
-    if name.startswith(_SGLANG):
-        return _sglang_engine(name.removeprefix(_SGLANG), options)
+    choice = choose_engine(name, asked=engine, settings=options)
+    if choice.engine == "llama_cpp":
+        return _llama_cpp(choice, name, options)
+    return _torch(choice, name, options)
+
+
+def _llama_cpp(choice: EngineChoice, name: str, options: dict[str, Any]) -> Engine:
+    from agentform.runtime.llama_cpp.engine import LlamaCppEngine
+    from agentform.runtime.llama_cpp.options import LlamaOptions
+
+    known = {"gpu_layers", *(field.name for field in fields(LlamaOptions))}
+    if unknown := sorted(options.keys() - known):
+        raise InvalidRequest(
+            f"the engine on llama.cpp takes no {', '.join(unknown)}; it takes {', '.join(sorted(known))}"
+        )
+    return LlamaCppEngine(choice.path, name=name, why=choice.why, **options)
+
+
+def _torch(choice: EngineChoice, name: str, options: dict[str, Any]) -> Engine:
     with torch_extra():
-        from agentform.runtime.models.resolve import resolve_model
         from agentform.runtime.torch.engine import TorchEngine
 
-        return TorchEngine(resolve_model(name), name=name, **options)
+        return TorchEngine(choice.path, name=name, why=choice.why, **options)
 
 
 def _server(name: str, options: dict[str, Any]) -> Engine:

@@ -10,10 +10,10 @@ import numpy as np
 from gguf import GGMLQuantizationType, GGUFWriter
 from gguf.quants import quantize
 
-from agentform.runtime.models.catalogue import CatalogueEntry
+from agentform.runtime.models.catalogue import CatalogueEntry, WheelPart
 from tests.support.tiny_tokenizer import CHATML, SPECIAL, TinyVocabulary
 
-__all__ = ["HEADS", "KV_HEADS", "WIDTH", "gguf_rows", "query_weight", "tiny_wheel", "write_four_bit_gguf"]
+__all__ = ["HEADS", "KV_HEADS", "WIDTH", "gguf_rows", "query_weight", "tiny_wheel", "wheel_part", "write_four_bit_gguf"]
 
 WIDTH, HEADS, KV_HEADS, INNER = 16, 4, 2, 24
 _MEMBER = "tiny_llama/tiny.gguf"
@@ -30,16 +30,24 @@ def tiny_wheel(folder: Path) -> tuple[CatalogueEntry, Path]:
         name="tiny",
         title="Tiny Llama",
         license="Apache-2.0",
-        package="tiny-llama",
-        version="1.0",
-        wheel=wheel.name,
-        wheel_bytes=wheel.stat().st_size,
-        wheel_sha256=hashlib.sha256(wheel.read_bytes()).hexdigest(),
-        member=_MEMBER,
+        gguf=gguf.name,
+        parts=(wheel_part(wheel, "tiny-llama", _MEMBER),),
+        engine="torch",
         gguf_bytes=gguf.stat().st_size,
         gguf_sha256=hashlib.sha256(gguf.read_bytes()).hexdigest(),
     )
     return entry, wheel
+
+
+def wheel_part(wheel: Path, package: str, member: str) -> WheelPart:
+    """The entry's part for a wheel of version 1.0 that was written."""
+    return WheelPart(
+        package=package,
+        version="1.0",
+        wheel_bytes=wheel.stat().st_size,
+        wheel_sha256=hashlib.sha256(wheel.read_bytes()).hexdigest(),
+        member=member,
+    )
 
 
 def write_four_bit_gguf(path: Path) -> None:

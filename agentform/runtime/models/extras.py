@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from agentform.errors import MissingDependency
 
-__all__ = ["torch_extra"]
+__all__ = ["fetch_extra", "torch_extra"]
 
 
-@contextmanager
-def torch_extra() -> Generator[None]:
+def torch_extra() -> AbstractContextManager[None]:
     """Imports inside the block need the `torch` extra.
 
     Raises:
         MissingDependency: an optional package is not installed.
     """
+    return _extra("pip install 'agentform[torch]'")
+
+
+def fetch_extra() -> AbstractContextManager[None]:
+    """Imports inside the block need the `torch` or the `llama` extra.
+
+    Raises: MissingDependency.
+    """
+    return _extra("pip install 'agentform[torch]', or 'agentform[llama]' for GGUF files")
+
+
+@contextmanager
+def _extra(command: str) -> Generator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
         package = (error.name or str(error)).split(".")[0]
         if package == "agentform":
             raise
-        raise MissingDependency(
-            f"{package} is needed to run models in this process: pip install 'agentform[torch]'"
-        ) from error
+        raise MissingDependency(f"{package} is needed to run models in this process: {command}") from error

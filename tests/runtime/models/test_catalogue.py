@@ -12,9 +12,13 @@ from agentform.runtime.models.catalogue import CATALOGUE
 def test_every_entry_is_filed_under_its_name_and_fully_pinned():
     for name, entry in CATALOGUE.items():
         assert entry.name == name
-        assert len(entry.wheel_sha256) == len(entry.gguf_sha256) == 64
-        assert entry.requirement == f"{entry.package}=={entry.version}"
-        assert entry.member.endswith(f"/{entry.gguf}")
+        assert len(entry.gguf_sha256) == 64
+        assert entry.parts
+        assert len({part.wheel_sha256 for part in entry.parts}) == len(entry.parts)
+        for part in entry.parts:
+            assert len(part.wheel_sha256) == 64
+            assert part.requirement == f"{part.package}=={part.version}"
+            assert part.wheel.startswith(part.member.partition("/")[0])
 
 
 def test_the_catalogue_cannot_be_changed():
