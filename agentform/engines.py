@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from agentform._util.paths import models_folder
-from agentform.decoding.tool_format import learn_frame
+from agentform.decoding.tool_format import ToolCallFormat, call_text, learn_format
 from agentform.runtime.cache.statistics import CacheStatistics, ConversationStatistics, TierStatistics
 from agentform.runtime.engine import (
     Branch,
@@ -60,8 +60,10 @@ __all__ = [
     "SnapshotSettings",
     "TierStatistics",
     "Tokenizer",
+    "ToolCallFormat",
     "TorchEngine",
-    "learn_frame",
+    "call_text",
+    "learn_format",
     "models_folder",
     "read_snapshot_statistics",
 ]

@@ -122,3 +122,5 @@ class Message:
     content: str = ""
     calls: tuple[ToolCall, ...] = ()
     result: ToolResult | None = None
+    reasoning: str = ""
+    """What the model thought before it; whether later prompts hold it is the chat template's business."""

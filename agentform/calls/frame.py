@@ -9,6 +9,6 @@ __all__: list[str] = []
 __getattr__ = moved(
     __name__,
     {
-        "learn_frame": "agentform.engines:learn_frame",
+        "learn_frame": "agentform.engines:learn_format",
     },
 )

@@ -13,7 +13,7 @@ from agentform.decoding.limits import Limits
 from agentform.decoding.prompt_work import check_fits, num_characters, prompt_work
 from agentform.decoding.session import Session
 from agentform.decoding.token_context import Context
-from agentform.decoding.tool_format import argument_lines, learn_frame
+from agentform.decoding.tool_format import argument_lines, conversation, format_of
 from agentform.errors import InvalidInput
 from agentform.forms.draft import Filling, fill_form
 from agentform.forms.label_prior import CONTENT_FREE, PriorStore
@@ -163,14 +163,14 @@ class Prompts:
 
     def __init__(self, engine: Engine, target: Target, instructions: str, list_fields: bool = False) -> None:
         self._engine = engine
-        self._frame = learn_frame(engine.tokenizer)
         listing = argument_lines(target.form) if list_fields else ""
         self._system = "\n".join(part for part in (instructions, target.description, listing) if part)
 
     def point(self, messages: Sequence[Message]) -> InsertionPoint:
         """Where the JSON begins after these messages."""
-        framed = self._frame.messages(messages, instructions=self._system)
-        return unframed(Context(ids=self._engine.tokenizer.render(framed)))
+        tokenizer = self._engine.tokenizer
+        prompt = conversation(format_of(tokenizer), messages, instructions=self._system)
+        return unframed(Context(ids=prompt.ids(tokenizer)))
 
     async def prepared(self, messages: Sequence[Message], store: PriorStore) -> tuple[InsertionPoint, Priors]:
         """The insertion point after these messages and the label priors there.

@@ -142,6 +142,16 @@ class Tokenizer(Protocol):
         """Whether the chat template itself renders tools and tool calls."""
         ...
 
+    @property
+    def learned(self) -> dict[str, Any]:
+        """What users of the chat template have found out about it, kept for the next of them."""
+        ...
+
+    @property
+    def template_source(self) -> str:
+        """The chat template's own text; empty where it is not known."""
+        ...
+
     def encode(self, text: str, *, control: bool = False) -> tuple[int, ...]:
         """Token ids of `text`, nothing added.
 
@@ -159,8 +169,11 @@ class Tokenizer(Protocol):
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,
         generation_prompt: bool = True,
+        arguments: Mapping[str, Any] | None = None,
     ) -> tuple[int, ...]:
         """Token ids of the chat template over `messages` (Hugging Face layout), BOS as the template has it.
+
+        `arguments` are the template's own, such as `enable_thinking`.
 
         Text inside messages that spells a special token is encoded as data.
         """
@@ -172,6 +185,7 @@ class Tokenizer(Protocol):
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,
         generation_prompt: bool = True,
+        arguments: Mapping[str, Any] | None = None,
     ) -> str:
         """What `render` encodes, as text, as transformers' own `apply_chat_template(tokenize=False)` gives it."""
         ...

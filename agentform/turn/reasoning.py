@@ -53,12 +53,12 @@ async def think(
     prompt_ids: tuple[int, ...],
     *,
     reasoning: Reasoning,
-    marker: str,
+    markers: Sequence[str],
     max_tokens: int,
     stop: Sequence[str] = (),
     emit: Emit,
 ) -> Thought:
-    """Generate free text after `prompt_ids`; `marker` is the text with which a call begins, if there are tools.
+    """Generate free text after `prompt_ids`; `markers` are the texts with which a call begins, if there are tools.
 
     `stop` are texts that end the turn itself, not only its free text.
 
@@ -66,7 +66,7 @@ async def think(
         AgentformError: what `Engine.generate` raises.
     """
     start = session.tokenizer.encode(reasoning.prefix) if reasoning.prefix else ()
-    stops = ((marker,) if marker else ()) + (reasoning.stop if reasoning.prefix else ()) + tuple(stop)
+    stops = tuple(markers) + (reasoning.stop if reasoning.prefix else ()) + tuple(stop)
     text, ended_by, num_tokens = reasoning.prefix, None, 0
     ids: tuple[int, ...] = start
     finish: FinishReason = "length"
@@ -89,6 +89,6 @@ async def think(
         prompt_ids=prompt_ids,
         token_ids=ids,
         num_tokens=num_tokens,
-        called=ended_by == marker and bool(marker),
+        called=ended_by is not None and ended_by in markers,
         stopped=ended_by is not None and ended_by in stop,
     )

@@ -2,38 +2,45 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from agentform._util.prefixes import common_prefix
+from agentform.decoding.formats.framing import CallFraming, before_calls
+from agentform.decoding.formats.types import JsonObject
 from agentform.decoding.insertion_point import InsertionPoint, unframed
 from agentform.decoding.prompt_work import TOOL_CHARACTERS, check_fits, num_characters, prompt_work
 from agentform.decoding.session import Session
 from agentform.decoding.token_context import Context, advance, continue_from, splice
-from agentform.decoding.tool_format import Frame, ToolText, learn_frame
+from agentform.decoding.tool_format import (
+    DEFAULT_FORMAT,
+    ToolCallFormat,
+    ToolText,
+    conversation,
+    format_of,
+    new_call_id,
+)
 from agentform.events import AnswerDelta, ChoiceMade, Emit
-from agentform.forms.answer import Question
 from agentform.forms.draft import Filling, fill_form
 from agentform.forms.label_prior import CONTENT_FREE, PriorStore
 from agentform.forms.progress import Watch
 from agentform.forms.refusal import RefusalPrompt
-from agentform.forms.scoring import Priors, Scoring, choose, require_confidence
+from agentform.forms.scoring import Priors, Scoring
 from agentform.messages import Evidence, JsonValue, Message, ToolCall
-from agentform.runtime.engine import Branch, Engine, FinishReason
+from agentform.runtime.engine import Engine, FinishReason
 from agentform.schema.form import pointer
 from agentform.schema.json_text import dumps, loads
 from agentform.schema.target import Target
+from agentform.turn.next_step import ANSWER, another_follows, call_mass, choose_step, choose_tool
 from agentform.turn.prose_calls import Recovered, recover
 from agentform.turn.reasoning import Reasoning, Thought, think
 from agentform.turn.types import TurnOptions, TurnResult
 
 __all__ = ["TurnRunner"]
 
-ANSWER = "answer"
-"""The name under which "no tool" stands among the tools' names when the next step is chosen."""
+_PROBE_ID = "a1b2c3d4e"
+"""Stands for a call's id where only what the model makes of its place is asked."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,7 @@ class TurnRunner:
     priors: PriorStore = field(default_factory=PriorStore)
 
     def __post_init__(self) -> None:
-        self.frame: Frame = learn_frame(self.engine.tokenizer)
+        self.format: ToolCallFormat = _usable(format_of(self.engine.tokenizer))
         self._tools = [
             ToolText(name=name, description=target.description, form=target.form)
             for name, target in self.targets.items()
@@ -69,10 +76,8 @@ class TurnRunner:
 
     def prompt(self, messages: Sequence[Message], past: Sequence[int] = ()) -> tuple[int, ...]:
         """Token ids of the conversation up to the generation prompt; `past` is kept where it spells the same."""
-        rendered = self.engine.tokenizer.render(
-            self.frame.messages(messages, instructions=self.instructions, tools=self._tools),
-            tools=self.frame.definitions(self._tools),
-        )
+        prompt = conversation(self.format, messages, instructions=self.instructions, tools=self._tools)
+        rendered = prompt.ids(self.engine.tokenizer)
         return splice(self.engine.tokenizer, past, rendered)
 
     async def turn(
@@ -99,14 +104,14 @@ class TurnRunner:
             session,
             prompt_ids,
             reasoning=self.reasoning,
-            marker=self.frame.marker,
+            markers=self.format.marks,
             max_tokens=session.limits.reasoning_tokens,
             stop=options.stop if options.may_answer else (),
             emit=emit,
         )
         prose_call = None if thought.called or thought.stopped else recover(thought.content, self._callable(options))
         if prose_call is not None:
-            return await self._recovered(session, thought, prose_call, emit)
+            return await self._recovered(session, messages, thought, prose_call, emit)
         decision = await self._next_step(session, thought, options)
         await emit(ChoiceMade(decision=decision))
         if decision.value is not None or self.reasoning.prefix or options.form is not None:
@@ -124,38 +129,51 @@ class TurnRunner:
         """The decision whether to call and which tool; its value is `None` for an answer."""
         if thought.stopped:
             return Evidence(pointer="", value=None, how="fixed")
-        point = unframed(self._at_step(thought.context, self.frame.separator if thought.content else ""))
-        return await self._which(session, point, options, answerable=options.may_answer and not thought.called)
+        answerable = options.may_answer and not thought.called
+        if self.format.step_lead:
+            return await self._step(session, thought.context, bool(thought.content), options, answerable=answerable)
+        opening = before_calls(self.format, after_text=bool(thought.content))
+        first = opening + CallFraming(format=self.format).before_name
+        called = 1.0
+        if answerable and first:
+            mass = await call_mass(session, self.format, thought.context, first)
+            if not mass.calls(ended=thought.finish == "eos"):
+                return Evidence(
+                    pointer="",
+                    value=None,
+                    how="scored",
+                    probability=1.0 - mass.call,
+                    raw_probability=1.0 - mass.call,
+                    legal_mass=min(1.0, mass.call + mass.end),
+                )
+            called = mass.call
+        # Where nothing stands before a name, what begins an answer stands among the names.
+        other = self.format.text_open or None if answerable and not first else None
+        before = self._opened(thought.context, opening)
+        return await self._tool(session, before, options, called=called, other=other)
 
-    async def _which(
-        self, session: Session, point: InsertionPoint, options: TurnOptions, *, answerable: bool
+    async def _tool(
+        self, session: Session, before: Context, options: TurnOptions, *, called: float = 1.0, other: str | None = None
     ) -> Evidence:
+        """Which tool is called, `before` being where its name would stand."""
+        following = CallFraming(format=self.format, id=_PROBE_ID).before_arguments
         names = list(self._callable(options))
-        if len(names) == 1 and not answerable:
-            return Evidence(pointer="", value=names[0], how="fixed")
-        question = self._step_question(names, answerable=answerable)
-        priors = self._priors_at(lambda context: unframed(self._at_step(context, "")), "action")
-        [answer] = await choose(session, point, [question], scoring=self.scoring, priors=priors)
-        require_confidence([answer], session.limits)
-        return answer.evidence()
+        return await choose_tool(session, before, names, following, other=other, called=called)
 
-    def _step_question(self, names: Sequence[str], *, answerable: bool) -> Question:
-        labels = [*names, self._answer_name] if answerable else names
-        before, after = (" ", "\n") if self.frame.step_lead else ("", self.frame.before_arguments)
-        return Question(
-            path=(),
-            kind="action",
-            lead="",
-            texts=tuple(before + name + after for name in labels),
-            groups=tuple(range(len(labels))),
-            answers=(*names, None) if answerable else tuple(names),
+    async def _step(
+        self, session: Session, context: Context, spoken: bool, options: TurnOptions, *, answerable: bool
+    ) -> Evidence:
+        """The next step of a model that was not trained for calls: asked on a line of its own."""
+        lead = self.format.step_lead
+        return await choose_step(
+            session,
+            context,
+            list(self._callable(options)),
+            lead=("\n" if spoken else "") + lead,
+            answer=self._answer_name if answerable else None,
+            scoring=self.scoring,
+            priors=lambda: self._priors_at(lambda empty: unframed(empty.with_text(lead)), "action"),
         )
-
-    def _at_step(self, context: Context, separator: str) -> Context:
-        """The context where the next step is chosen; `separator` stands between the frame and what is before it."""
-        if not self.frame.step_lead:
-            return self._opened(context, separator)
-        return context.with_text(("\n" if separator else "") + self.frame.step_lead)
 
     async def _answer(
         self, session: Session, messages: Sequence[Message], beginning: _Beginning, options: TurnOptions, emit: Emit
@@ -171,7 +189,7 @@ class TurnRunner:
             left -= session.limits.reasoning_tokens
         if finish == "length" and left > 0:
             # An answer is no call: text that would begin one is not let through as prose.
-            stop = ((self.frame.marker,) if self._tools else ()) + options.stop
+            stop = (self.format.marks if self._tools else ()) + options.stop
             prompt_ids = beginning.prompt_ids + ids
             async with aclosing(session.generate(prompt_ids, max_tokens=left, stop=stop)) as chunks:
                 async for chunk in chunks:
@@ -217,44 +235,47 @@ class TurnRunner:
         emit: Emit,
     ) -> TurnResult:
         """The call that was decided on, and as many more as the model makes before it wants to see a result."""
-        point = self._point_of(decision, thought.context, self.frame.separator if thought.content else None)
-        call, end = await self._call(session, messages, thought.content, decision, point, emit)
-        calls = [call]
-        while len(calls) < session.limits.parallel_calls:
+        opening = before_calls(self.format, after_text=bool(thought.content))
+        calls: list[ToolCall] = []
+        end = thought.context
+        while True:
+            framing = self._framing(messages, str(decision.value), len(calls))
+            point = self._point(end, framing, str(decision.value), opening, spoken=bool(calls or thought.content))
+            call, after_call = await self._call(session, messages, thought.content, decision, framing, point, emit)
+            if any((made.name, made.arguments) == (call.name, call.arguments) for made in calls):
+                break  # it has nothing new to ask for
+            calls.append(call)
+            end = after_call
+            if len(calls) >= self._most_calls(session):
+                break
             session.begin_call()
             more = await self._another(session, end, options)
             if more is None:
                 break
             await emit(ChoiceMade(decision=more))
-            point = self._point_of(more, end, self.frame.between_calls)
-            call, after_call = await self._call(session, messages, thought.content, more, point, emit)
-            if any((other.name, other.arguments) == (call.name, call.arguments) for other in calls):
-                break  # it has nothing new to ask for
-            calls.append(call)
-            end = after_call
+            decision, opening = more, self.format.layout.between
         return self._called(thought.content, calls, end, thought.finish)
+
+    def _most_calls(self, session: Session) -> int:
+        allowed = self.format.layout.max_calls
+        most = session.limits.parallel_calls
+        return most if allowed is None else min(most, allowed)
+
+    def _framing(self, messages: Sequence[Message], name: str, num_calls: int) -> CallFraming:
+        """Of the turn's next call, after `num_calls` of this turn."""
+        before = sum(len(message.calls) for message in messages) if self.format.layout.index == "conversation" else 0
+        index = before + num_calls
+        return CallFraming(format=self.format, id=new_call_id(self.format, name, index), index=index)
 
     async def _another(self, session: Session, end: Context, options: TurnOptions) -> Evidence | None:
         """The decision for one more call after the last one; `None` when the model wants to see results first."""
-        point = unframed(self._at_step(end, self.frame.between_calls))
-        if self.frame.step_lead:
-            decision = await self._which(session, point, options, answerable=True)
+        if self.format.step_lead:
+            decision = await self._step(session, end, True, options, answerable=True)
             return None if decision.value is None else decision
-        if not await self._goes_on(session, end):
+        if not await another_follows(session, self.format, end):
             return None
-        return await self._which(session, point, options, answerable=False)
-
-    async def _goes_on(self, session: Session, end: Context) -> bool:
-        """Whether the beginning of another call is more probable than the end of the turn."""
-        encode = self.engine.tokenizer.encode
-        done = encode(end.tail)
-        line = encode(end.line(self.frame.between_calls + self.frame.marker), control=True)
-        kept = common_prefix(done, line)
-        ends = sorted(self.engine.tokenizer.eos_ids)
-        # Where the last token would merge with what comes next, the turn ends only after that token was written.
-        branch = Branch(path=(), candidates=(line[kept], *(ends if kept == len(done) else done[kept : kept + 1])))
-        [scores] = await session.score(end.ids + done[:kept], [branch])
-        return scores[0] > max(scores[1:])
+        before = self._opened(end, self.format.layout.between)
+        return await self._tool(session, before, options)
 
     async def _call(
         self,
@@ -262,16 +283,16 @@ class TurnRunner:
         messages: Sequence[Message],
         content: str,
         decision: Evidence,
+        framing: CallFraming,
         point: InsertionPoint,
         emit: Emit,
     ) -> tuple[ToolCall, Context]:
         """The call with its arguments decided, and the context after it."""
         name = str(decision.value)
-        call_id = _new_id()
         filling = Filling(
             target=self.targets[name],
             point=point,
-            closing=self.frame.after_arguments,
+            closing=framing.after_arguments + self.format.layout.section_close,
             priors=self._priors_at(lambda context: self.arguments(context, name), name),
             scoring=self.scoring,
             refusal=RefusalPrompt(
@@ -280,28 +301,32 @@ class TurnRunner:
                 tool=name,
                 content=content,
             ),
-            watch=Watch(emit=emit, call_id=call_id, tool=name),
+            watch=Watch(emit=emit, call_id=framing.id, tool=name),
         )
         state = await fill_form(session, filling)
         call = ToolCall(
-            id=call_id,
+            id=framing.id,
             name=name,
             arguments=_object(state.json_text),
             evidence=state.evidence(),
             decision=decision,
             usage=session.call_usage,
         )
-        return call, self._after(point, state.json_text)
+        return call, self._after(point, framing, state.json_text)
 
-    async def _recovered(self, session: Session, thought: Thought, prose_call: Recovered, emit: Emit) -> TurnResult:
+    async def _recovered(
+        self, session: Session, messages: Sequence[Message], thought: Thought, prose_call: Recovered, emit: Emit
+    ) -> TurnResult:
         """The call that the model wrote in its free text, put into the frame."""
         decision = Evidence(pointer="", value=prose_call.name, how="generated")
         await emit(ChoiceMade(decision=decision))
         session.count_reasoning(thought.num_tokens)
         context = continue_from(self.engine.tokenizer, thought.prompt_ids, thought.token_ids, prose_call.content)
-        point = self._point_of(decision, context, self.frame.separator if prose_call.content else None)
+        framing = self._framing(messages, prose_call.name, 0)
+        opening = before_calls(self.format, after_text=bool(prose_call.content))
+        point = self._point(context, framing, prose_call.name, opening, spoken=bool(prose_call.content))
         call = ToolCall(
-            id=_new_id(),
+            id=framing.id,
             name=prose_call.name,
             arguments=_object(dumps(prose_call.arguments)),
             evidence=tuple(
@@ -311,9 +336,11 @@ class TurnRunner:
             decision=decision,
             usage=session.call_usage,
         )
-        return self._called(prose_call.content, [call], self._after(point, dumps(prose_call.arguments)), thought.finish)
+        end = self._after(point, framing, dumps(prose_call.arguments))
+        return self._called(prose_call.content, [call], end, thought.finish)
 
     def _called(self, content: str, calls: Sequence[ToolCall], end: Context, finish: FinishReason) -> TurnResult:
+        end = advance(self.engine.tokenizer, end, self.format.layout.section_close)
         return TurnResult(
             message=Message(role="assistant", content=content, calls=tuple(calls)),
             token_ids=end.ids + self.engine.tokenizer.encode(end.tail),
@@ -321,35 +348,36 @@ class TurnRunner:
             decision=calls[0].decision,
         )
 
-    def _after(self, point: InsertionPoint, arguments: str) -> Context:
+    def _after(self, point: InsertionPoint, framing: CallFraming, arguments: str) -> Context:
         """The context after a call with these arguments."""
-        return advance(self.engine.tokenizer, point.json().with_text(arguments), self.frame.after_arguments)
+        return advance(self.engine.tokenizer, point.json().with_text(arguments), framing.after_arguments)
 
-    def _opened(self, context: Context, separator: str) -> Context:
-        """The context where a tool's name begins."""
-        return advance(self.engine.tokenizer, context, separator + self.frame.before_name)
+    def _opened(self, context: Context, opening: str) -> Context:
+        """The context where a tool's name begins, after what stands between `context` and the call."""
+        text = opening + CallFraming(format=self.format).before_name
+        return advance(self.engine.tokenizer, context, text)
 
-    def _point_of(self, decision: Evidence, before: Context, separator: str | None) -> InsertionPoint:
-        """Where the arguments of the call that was decided on begin; without `separator` nothing is said before."""
-        spoken = separator is not None
-        return self.arguments(before, str(decision.value), spoken=spoken, separator=separator)
+    def arguments(self, before: Context, name: str, *, spoken: bool = False) -> InsertionPoint:
+        """The place where the arguments of the turn's first call begin, after free text if any was `spoken`."""
+        opening = before_calls(self.format, after_text=spoken)
+        return self._point(before, CallFraming(format=self.format, id=_PROBE_ID), name, opening, spoken=spoken)
 
-    def arguments(
-        self, before: Context, name: str, *, spoken: bool = False, separator: str | None = None
-    ) -> InsertionPoint:
-        """Where the arguments of a call to `name` begin.
+    def _point(self, before: Context, framing: CallFraming, name: str, opening: str, *, spoken: bool) -> InsertionPoint:
+        """Where arguments begin, `opening` being what stands between `before` and the call.
 
-        `separator` stands between the frame and what was said before it; by default what the frame has there.
+        After a lead-in on a line of its own the call stands as it does after text.
         """
-        seam = self.frame.separator if separator is None else separator
+        tokenizer = self.engine.tokenizer
 
-        def opened(context: Context, spoken: bool) -> Context:
-            return self._opened(context, seam if spoken else "").with_text(name + self.frame.before_arguments)
+        def opened(context: Context, said: bool) -> Context:
+            seam = opening if said == spoken else before_calls(self.format, after_text=said)
+            at_name = advance(tokenizer, context, seam + framing.before_name)
+            return advance(tokenizer, at_name.with_text(name), framing.before_arguments)
 
         return InsertionPoint(before=before, opened=opened, spoken=spoken)
 
     def _priors_at(self, point: Callable[[Context], InsertionPoint], *identity: object) -> Priors:
-        """Label priors measured at the same point after content-free messages."""
+        """Label priors measured at the same place after content-free messages."""
         points = [point(Context(ids=ids)) for ids in self._content_free_prompts]
         return Priors(self.priors, points, self.engine.info.digest, *identity)
 
@@ -365,8 +393,11 @@ class TurnRunner:
         return [self.prompt([Message(role="user", content=text)]) for text in CONTENT_FREE]
 
 
-def _new_id() -> str:
-    return f"call_{uuid.uuid4().hex[:12]}"
+def _usable(format: ToolCallFormat) -> ToolCallFormat:
+    """The format where forms can be filled in its style, else the default one under the template's rules."""
+    if format.arguments == JsonObject():
+        return format
+    return replace(DEFAULT_FORMAT, rules=replace(format.rules, tool_role=False))
 
 
 def _object(text: str) -> Mapping[str, JsonValue]:

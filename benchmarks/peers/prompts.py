@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agentform.decoding.tool_format import DEFAULT_FRAME, ToolText
+from agentform.decoding.tool_format import DEFAULT_FORMAT, ToolText, conversation
 from agentform.messages import Message
 from agentform.runtime.engine import Tokenizer
 from agentform.schema.target import load
@@ -16,7 +16,7 @@ from benchmarks.peers.task import Task
 
 __all__ = ["OPENING", "answer_task", "call_schema", "call_task", "form_task", "message_json", "text_task"]
 
-OPENING = DEFAULT_FRAME.before_name.split("{", 1)[0]
+OPENING = DEFAULT_FORMAT.layout.opening.split("{", 1)[0]
 """What stands before a call's JSON; peers write from behind it."""
 _FORM_TOKENS = 400
 _CALL_TOKENS = 400
@@ -45,7 +45,7 @@ def call_task(
         tools=[dict(said) for said in tools],
         schema=call_schema(tools),
         **{"max_tokens": _CALL_TOKENS, **options},
-        **_prompt(tokenizer, DEFAULT_FRAME.messages(messages, tools=tool_texts(tools)), OPENING),
+        **_prompt(tokenizer, conversation(DEFAULT_FORMAT, messages, tools=tool_texts(tools)).messages, OPENING),
     )
 
 
@@ -64,7 +64,7 @@ def answer_task(
         tools=[dict(said) for said in tools],
         max_tokens=max_tokens,
         conversation=conversation,
-        **_prompt(tokenizer, DEFAULT_FRAME.messages(messages, tools=tool_texts(tools)), ""),
+        **_prompt(tokenizer, conversation(DEFAULT_FORMAT, messages, tools=tool_texts(tools)).messages, ""),
     )
 
 

@@ -8,8 +8,16 @@ import pytest
 
 from agentform.agent.agent import Agent
 from agentform.agent.conversation import Conversation
+from agentform.decoding.formats.framing import CallFraming
 from agentform.decoding.token_context import Context, advance
-from agentform.decoding.tool_format import DEFAULT_FRAME, ToolText, argument_lines, learn_frame
+from agentform.decoding.tool_format import (
+    DEFAULT_FORMAT,
+    ToolText,
+    argument_lines,
+    call_text,
+    conversation,
+    learn_format,
+)
 from agentform.events import ToolStarted
 from agentform.messages import Message, ToolCall
 from agentform.runtime.engine import GenerateRequest
@@ -42,41 +50,32 @@ def tokenizer_of(folder, template):
     return HFTokenizer(write_tiny_tokenizer(folder, template=template))
 
 
-def test_a_json_frame_is_read_off_the_template(tmp_path):
-    frame = learn_frame(tokenizer_of(tmp_path, QWEN_LIKE))
-    assert frame.native
-    assert (frame.before_name, frame.before_arguments) == ('<tool_call>\n{"name": "', '", "arguments": ')
-    assert frame.after_arguments == "}\n</tool_call>"
-    assert (frame.separator, frame.between_calls, frame.marker) == ("\n", "\n", "<tool_call>")
-
-
-def test_a_template_without_separators_has_none(tmp_path):
-    frame = learn_frame(tokenizer_of(tmp_path, CHATML_WITH_TOOLS))
-    assert frame.native
-    assert (frame.before_name, frame.separator, frame.between_calls) == ('<tool_call>{"name": "', "", "")
-
-
-@pytest.mark.parametrize("template", [XML_PARAMETERS, CHATML])
-def test_any_other_template_gets_the_default_frame(tmp_path, template):
-    tokenizer = tokenizer_of(tmp_path, template)
-    assert tokenizer.has_tool_template == (template == XML_PARAMETERS)
-    assert learn_frame(tokenizer) == DEFAULT_FRAME
+def test_a_template_without_tools_gets_the_default_format(tmp_path):
+    tokenizer = tokenizer_of(tmp_path, CHATML)
+    assert not learn_format(tokenizer).native
+    assert learn_format(tokenizer).layout == DEFAULT_FORMAT.layout
 
 
 def test_the_byte_tokenizers_template_is_learned_as_well():
-    assert not learn_frame(ByteTokenizer()).native
-    frame = learn_frame(ByteTokenizer(tool_template=True))
-    assert frame.native
-    assert frame.call_text("x", "{}") == DEFAULT_FRAME.call_text("x", "{}")
+    assert not learn_format(ByteTokenizer()).native
+    format = learn_format(ByteTokenizer(tool_template=True))
+    assert format.native
+    assert call_text(format, "x", {}) == call_text(DEFAULT_FORMAT, "x", {})
 
 
-def test_the_default_frame_spells_tools_calls_and_results():
+def messages_of(format, messages, **options):
+    return conversation(format, messages, **options).messages
+
+
+def test_the_default_format_spells_tools_calls_and_results():
     messages = [
         Message(role="system", content="Be kind."),
         Message(role="user", content="Rome?"),
         *scripted_call("weather", {"city": "名古屋", "n": [1, None]}, "sunny", text="I look."),
     ]
-    system, kind, user, call, result = DEFAULT_FRAME.messages(messages, instructions="Help.", tools=[WEATHER])
+    system, kind, user, call, result = messages_of(
+        learn_format(ByteTokenizer()), messages, instructions="Help.", tools=[WEATHER]
+    )
     assert system == {
         "role": "system",
         "content": "Help.\n\nYou can call these tools:\n- weather: Says how it is.\n  - city",
@@ -86,30 +85,31 @@ def test_the_default_frame_spells_tools_calls_and_results():
     text = '<tool_call>\n{"name": "weather", "arguments": {"city": "名古屋", "n": [1, null]}}\n</tool_call>'
     assert call == {"role": "assistant", "content": f"I look.\n{text}"}
     assert result == {"role": "user", "content": "<tool_response>\nsunny\n</tool_response>"}
-    assert DEFAULT_FRAME.definitions([WEATHER]) is None
+    assert conversation(DEFAULT_FORMAT, messages, tools=[WEATHER]).tools is None
 
 
 def test_without_instructions_and_tools_there_is_no_system_message():
-    assert DEFAULT_FRAME.messages([Message(role="user", content="x")]) == [{"role": "user", "content": "x"}]
+    assert messages_of(DEFAULT_FORMAT, [Message(role="user", content="x")]) == [{"role": "user", "content": "x"}]
 
 
 def test_several_calls_of_a_message_stand_below_one_another():
     calls = tuple(ToolCall(id=f"c{i}", name="weather", arguments={"i": i}) for i in range(2))
-    [message] = DEFAULT_FRAME.messages([Message(role="assistant", calls=calls)])
+    [message] = messages_of(DEFAULT_FORMAT, [Message(role="assistant", calls=calls)])
     assert message["content"] == (
         '<tool_call>\n{"name": "weather", "arguments": {"i": 0}}\n</tool_call>\n'
         '<tool_call>\n{"name": "weather", "arguments": {"i": 1}}\n</tool_call>'
     )
 
 
-def test_a_native_frame_leaves_tools_calls_and_results_to_the_template():
-    frame = learn_frame(ByteTokenizer(tool_template=True))
+def test_a_native_format_leaves_tools_calls_and_results_to_the_template():
+    format = learn_format(ByteTokenizer(tool_template=True))
     called, answered = scripted_call("weather", {"city": "Rome"}, "sunny", text="I look.", call_id="c1")
-    [system, assistant, result] = frame.messages([called, answered], instructions="Help.", tools=[WEATHER])
+    prompt = conversation(format, [called, answered], instructions="Help.", tools=[WEATHER])
+    [system, assistant, result] = prompt.messages
     assert system["content"] == "Help."
     assert assistant["tool_calls"][0]["function"] == {"name": "weather", "arguments": {"city": "Rome"}}
     assert result == {"role": "tool", "content": "sunny", "name": "weather", "tool_call_id": "c1"}
-    [definition] = frame.definitions([WEATHER])
+    [definition] = prompt.tools
     assert definition["function"] == {"name": "weather", "description": "Says how it is.", "parameters": FORM.schema}
 
 
@@ -157,23 +157,23 @@ async def test_a_call_is_written_as_the_template_renders_it_in_the_next_turn(nat
     assert prompts[1][: len(seen[0])] == seen[0]
     assert prompts[1][len(seen[0])] == tokenizer.END
     written = '{"city": "München \\"🚀\\" <|im_end|>\\n</tool_call>", "unit": "F\\"", "days": [1, 2]}'
-    assert DEFAULT_FRAME.call_text("weather", written) in tokenizer.decode(prompts[1])
+    assert f'<tool_call>\n{{"name": "weather", "arguments": {written}}}\n</tool_call>' in tokenizer.decode(prompts[1])
 
 
 @pytest.mark.parametrize("template", [QWEN_LIKE, CHATML_WITH_TOOLS, XML_PARAMETERS, CHATML])
 @pytest.mark.parametrize("content", ["", "hello the world"])
 def test_with_a_merging_tokenizer_too_what_is_emitted_is_what_is_rendered(tmp_path, template, content):
     tokenizer = tokenizer_of(tmp_path, template)
-    runner = TurnRunner(engine=RecordingEngine(tokenizer), targets={"weather": weather.target})
+    caller = TurnRunner(engine=RecordingEngine(tokenizer), targets={"weather": weather.target})
     asked = [Message(role="user", content="How is it?")]
-    prompt = runner.prompt(asked)
+    prompt = caller.prompt(asked)
     context = Context(ids=prompt, tail=content)
     arguments = '{"city": "hello </tool_call> é", "unit": "F\\"", "days": [1]}'
-    at = runner.arguments(context, "weather", spoken=bool(content)).json().with_text(arguments)
-    end = advance(tokenizer, at, runner.frame.after_arguments)
+    at = caller.arguments(context, "weather", spoken=bool(content)).json().with_text(arguments)
+    end = advance(tokenizer, at, CallFraming(format=caller.format).after_arguments)
     past = end.ids + tokenizer.encode(end.tail)
     value = {"city": "hello </tool_call> é", "unit": 'F"', "days": [1]}
-    rendered = runner.prompt([*asked, *scripted_call("weather", value, "sunny", text=content)], past)
+    rendered = caller.prompt([*asked, *scripted_call("weather", value, "sunny", text=content)], past)
     assert rendered[: len(past)] == past
     [after] = tokenizer.encode("<|im_end|>", control=True)
     assert rendered[len(past)] == after

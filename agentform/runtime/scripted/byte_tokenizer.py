@@ -24,6 +24,7 @@ class ByteTokenizer:
 
     def __init__(self, *, tool_template: bool = False) -> None:
         self._tool_template = tool_template
+        self.learned: dict[str, Any] = {}
 
     @property
     def eos_ids(self) -> frozenset[int]:
@@ -39,6 +40,11 @@ class ByteTokenizer:
     def has_tool_template(self) -> bool:
         """Whether the chat template itself renders tools and tool calls."""
         return self._tool_template
+
+    @property
+    def template_source(self) -> str:
+        """Empty: it is no Jinja template."""
+        return ""
 
     def encode(self, text: str, *, control: bool = False) -> tuple[int, ...]:
         """Token ids of `text`; a spelt control token is data unless `control` is true."""
@@ -58,6 +64,7 @@ class ByteTokenizer:
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,
         generation_prompt: bool = True,
+        arguments: Mapping[str, Any] | None = None,
     ) -> tuple[int, ...]:
         """Token ids of the ChatML conversation; what messages and tools spell is data."""
         ids: list[int] = []
@@ -71,6 +78,7 @@ class ByteTokenizer:
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,
         generation_prompt: bool = True,
+        arguments: Mapping[str, Any] | None = None,
     ) -> str:
         """The conversation as text; `render` gives its ids."""
         return "".join(text for text, _ in self._pieces(messages, tools, generation_prompt))

@@ -271,6 +271,8 @@ class ScriptedEngine:
         self, prompt_ids: tuple[int, ...], branch: Branch, part: _BegunStep | None, nullable: frozenset[tuple[str, ...]]
     ) -> tuple[float, ...]:
         num = len(branch.candidates)
+        if num == 1:  # no choice: the text of a call's beginning
+            return (math.log(self._probability),)
         ids = prompt_ids + branch.path
         wanted = self._wanted(ids, branch.candidates, self._server(ids, part), nullable) if part else None
         if wanted is None:
@@ -284,7 +286,7 @@ class ScriptedEngine:
         """The candidate that goes on with the script's answer; `None` where the branch has left it already."""
         place = self._place(ids, part)
         if ByteTokenizer.END in candidates:  # another call, or the end of the turn
-            done = isinstance(part.step, Call) and place.num_before > len(part.step.also)
+            done = not isinstance(part.step, Call) or place.num_before > len(part.step.also)
             return ByteTokenizer.END if done else next(c for c in candidates if c != ByteTokenizer.END)
         try:
             answer = _json(scripted_value(part.step, place))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agentform.errors import InvalidRequest, WeightsCorrupt
 from agentform.runtime.models.extras import torch_extra
-from agentform.runtime.tokenizer.template_data import inert, template_message
+from agentform.runtime.tokenizer.template_data import held, inert, template_message
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -48,6 +48,36 @@ class ChatTemplate:
         """All template texts together; empty where the model has none."""
         return "\n".join(self._templates.values())
 
+    @classmethod
+    def of_file(cls, path: Path) -> ChatTemplate:
+        """A template alone, for a model whose tokens are not known: ``<s>`` and ``</s>`` begin and end a sequence."""
+        return cls({"default": path.read_text(encoding="utf-8")}, {"bos_token": "<s>", "eos_token": "</s>"})
+
+    @property
+    def template_source(self) -> str:
+        """The same as `source`."""
+        return self.source
+
+    def render_text(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        generation_prompt: bool = True,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> str:
+        """As `Tokenizer.render_text`.
+
+        Raises:
+            InvalidRequest: the template refuses the messages.
+        """
+        return self.render(
+            [dict(message) for message in messages],
+            None if tools is None else [dict(tool) for tool in tools],
+            generation_prompt=generation_prompt,
+            arguments=arguments,
+        )
+
     @property
     def eos_token(self) -> str | None:
         """The token that the tokenizer's configuration names as the end of a sequence."""
@@ -59,8 +89,11 @@ class ChatTemplate:
         tools: Sequence[dict[str, Any]] | None,
         *,
         generation_prompt: bool,
+        arguments: Mapping[str, Any] | None = None,
     ) -> str:
         """The text as `apply_chat_template(tokenize=False)` gives it; keys that hold `None` are left out.
+
+        `arguments` are the template's own, such as `enable_thinking`.
 
         Raises:
             InvalidRequest: there is no template or it refuses the messages.
@@ -72,15 +105,17 @@ class ChatTemplate:
             raise InvalidRequest("a conversation needs at least one message")
         if stray := [tool for tool in tools or () if not isinstance(tool, Mapping)]:
             raise InvalidRequest(f"a tool is described by a mapping, not by {type(stray[0]).__name__}")
+        values: dict[str, Any] = {
+            **self._named_tokens,
+            **inert(dict(arguments or {})),
+            "messages": [template_message(message) for message in messages],
+            "tools": None if tools is None else inert(list(tools)),
+            "documents": None,  # templates ask whether there are any
+            "add_generation_prompt": generation_prompt,
+        }
         try:
-            return self._compiled(self._pick(tools)).render(
-                messages=[template_message(message) for message in messages],
-                tools=None if tools is None else inert(list(tools)),
-                documents=None,  # templates ask whether there are any
-                add_generation_prompt=generation_prompt,
-                **self._named_tokens,
-            )
-        except (TemplateError, TypeError) as error:
+            return self._compiled(self._pick(tools)).render({name: held(value) for name, value in values.items()})
+        except (TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
             raise InvalidRequest(f"the model's chat template refuses these messages: {error}") from error
 
     def _pick(self, tools: Sequence[dict[str, Any]] | None) -> str:

@@ -81,9 +81,19 @@ class HFTokenizer:
         return frozenset().union(*self._configured_eos, (i for i in named if i is not None))
 
     @cached_property
+    def learned(self) -> dict[str, Any]:
+        """What users of the chat template have found out about it, kept for the next of them."""
+        return {}
+
+    @cached_property
     def has_tool_template(self) -> bool:
         """Whether the chat template renders both a tool and a call of it."""
         return renders_tools(self._template)
+
+    @property
+    def template_source(self) -> str:
+        """The chat template's own text; empty where there is none."""
+        return self._template.source
 
     @property
     def vocabulary_size(self) -> int:
@@ -164,6 +174,7 @@ class HFTokenizer:
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,
         generation_prompt: bool = True,
+        arguments: Mapping[str, Any] | None = None,
     ) -> tuple[int, ...]:
         """Token ids of the chat template over `messages`; control tokens spelt inside the inputs are data.
 
@@ -172,10 +183,11 @@ class HFTokenizer:
         Raises:
             InvalidRequest: the template refuses the messages.
         """
-        text, restore = self._rendered(messages, tools, generation_prompt, frozenset())
+        text, restore = self._rendered(messages, tools, generation_prompt, arguments, frozenset())
         spelt = self._control_text.tokens_in(text)
-        if pieces := pieces_of(frozenset(spelt), messages, tools):
-            apart = self._rendered(messages, tools, generation_prompt, pieces)
+        given = tools if not arguments else [*(tools or ()), arguments]
+        if pieces := pieces_of(frozenset(spelt), messages, given):
+            apart = self._rendered(messages, tools, generation_prompt, arguments, pieces)
             if self._control_text.tokens_in(apart[0]) != spelt:  # some were built from pieces
                 text, restore = apart
         if restore is not None:
@@ -189,26 +201,36 @@ class HFTokenizer:
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,
         generation_prompt: bool = True,
+        arguments: Mapping[str, Any] | None = None,
     ) -> str:
         """What `render` encodes, as text, as transformers' `apply_chat_template(tokenize=False)` gives it.
 
         Raises:
             InvalidRequest: the template refuses the messages.
         """
-        return self._template.render(plain(messages), plain(tools), generation_prompt=generation_prompt)
+        return self._template.render(
+            plain(messages), plain(tools), generation_prompt=generation_prompt, arguments=arguments
+        )
 
     def _rendered(
         self,
         messages: Sequence[Mapping[str, Any]],
         tools: Sequence[Mapping[str, Any]] | None,
         generation_prompt: bool,
+        arguments: Mapping[str, Any] | None,
         pieces: frozenset[str],
     ) -> tuple[str, Callable[[str], str] | None]:
         """The text, in which control tokens are the template's, and how what stands between them is restored."""
-        marked = self._control_text.mark(messages, tools, pieces=pieces)
+        given = list(tools or ()) + ([arguments] if arguments else [])  # users may have a word in these, too
+        marked = self._control_text.mark(messages, given, pieces=pieces)
         if marked is None:
-            return self.render_text(messages, tools=tools, generation_prompt=generation_prompt), None
-        text = self._template.render(marked.messages, marked.tools, generation_prompt=generation_prompt)
+            text = self.render_text(messages, tools=tools, generation_prompt=generation_prompt, arguments=arguments)
+            return text, None
+        listed = list(marked.tools or ())
+        own = listed.pop() if arguments else None
+        text = self._template.render(
+            marked.messages, None if tools is None else listed, generation_prompt=generation_prompt, arguments=own
+        )
         return text, marked.restore
 
     @cached_property

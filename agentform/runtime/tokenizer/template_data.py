@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-__all__ = ["inert", "template_message"]
+__all__ = ["Held", "held", "inert", "template_message"]
 
 _REASONING = ("reasoning_content", "thinking", "reasoning")
 """Keys that a message's reasoning may stand under; the first that holds any counts."""
@@ -19,6 +19,20 @@ def template_message(message: Mapping[str, Any]) -> dict[str, Any]:
     data: dict[str, Any] = inert({key: value for key, value in message.items() if value is not None})
     reasoning = next((data[key] for key in _REASONING if data.get(key) is not None), None)
     return data if reasoning is None else {"thinking": reasoning, **data, "reasoning_content": reasoning}
+
+
+class Held(list[Any]):
+    """A list that a template was given and may not change, as it may change lists of its own."""
+
+
+Held.__name__ = "list"  # errors of a template name the type
+
+
+def held(value: Any) -> Any:
+    """`value`, made of plain types, with its lists as such that a template may not change."""
+    if isinstance(value, dict):
+        return {key: held(item) for key, item in cast("dict[Any, Any]", value).items()}
+    return Held(map(held, cast("list[Any]", value))) if isinstance(value, list) else value
 
 
 def inert(value: Any) -> Any:

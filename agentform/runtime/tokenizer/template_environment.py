@@ -7,9 +7,9 @@ plain data only (`template_data`).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from jinja2 import Template, TemplateError
 from jinja2.exceptions import SecurityError
@@ -21,6 +21,8 @@ from jinja2.utils import Namespace
 
 __all__ = ["compile_template"]
 
+_LIST_CHANGES = frozenset({"append", "extend", "insert", "pop"})
+
 
 def compile_template(source: str) -> Template:
     """A template as transformers compiles it.
@@ -28,9 +30,7 @@ def compile_template(source: str) -> Template:
     Raises:
         jinja2.TemplateSyntaxError: the template cannot be parsed.
     """
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols]
-    )
+    environment = _Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols])
     environment.filters["tojson"] = _to_json
     environment.globals |= {
         "raise_exception": _raise_exception,
@@ -39,6 +39,14 @@ def compile_template(source: str) -> Template:
         "namespace": _Namespace,
     }
     return environment.from_string(source)
+
+
+class _Sandbox(ImmutableSandboxedEnvironment):
+    """Jinja's immutable sandbox, in which a template may still fill lists that it made itself."""
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        own = type(obj) is list and attr in _LIST_CHANGES
+        return own or super().is_safe_attribute(obj, attr, value)
 
 
 class _Generation(Extension):
@@ -92,6 +100,8 @@ def _to_json(
     sort_keys: bool = False,
 ) -> str:
     """Unlike Jinja's own, it leaves HTML's characters as they are."""
+    if isinstance(value, Iterator):  # what `map` and `select` give
+        value = list(cast("Iterator[Any]", value))
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 

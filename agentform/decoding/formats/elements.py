@@ -1,0 +1,174 @@
+"""Reads arguments that are written one by one; the tool's schema says what a value is that could be several things."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+from agentform.decoding.formats.reading import Unreadable, read_json
+from agentform.decoding.formats.types import Elements
+from agentform.decoding.formats.values import JsonValues, read_any
+from agentform.decoding.formats.write import value_text
+from agentform.messages import JsonValue
+
+__all__ = ["read_elements"]
+
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+    "null": (type(None),),
+}
+_UNIONS = ("anyOf", "oneOf", "allOf")
+
+
+def read_elements(
+    style: Elements, text: str, at: int, *, following: str, schema: Mapping[str, Any]
+) -> tuple[Mapping[str, JsonValue], int]:
+    """The arguments from `at` on and where they end; `following` is the text that comes after the last one.
+
+    A value ends at the first closing mark after which the next argument or `following` stands.
+
+    Raises:
+        Unreadable: there is no such value.
+    """
+    found: dict[str, JsonValue] = {}
+    properties: Mapping[str, Any] = schema.get("properties") or {}
+    more = _ends(style, following)
+    while not _is_end(style, text, at, following, first=not found):
+        start = at + (len(style.separator) if found and text.startswith(style.separator, at) else 0)
+        key, middle, value_at = _key(style, text, start)
+        is_string = None if not style.says_strings else middle == style.string_middle
+        close = style.string_close if is_string or is_string is None else style.close
+        if (is_string is False and not isinstance(style.scalars, JsonValues)) or _is_bare(style, is_string):
+            value, at = _delimited(style, text, value_at)
+        else:
+            value_end, at = _value_end(text, value_at, close, more)
+            value = _value(style, text[value_at:value_end], is_string, properties.get(key))
+        found[key] = value
+    return found, at
+
+
+def _is_bare(style: Elements, is_string: bool | None) -> bool:
+    """Whether a value ends where its own spelling ends, since nothing stands after it."""
+    return is_string is False and not style.close
+
+
+def _delimited(style: Elements, text: str, at: int) -> tuple[JsonValue, int]:
+    spelling = {"{": style.objects, "[": style.lists}.get(text[at : at + 1], style.scalars)
+    value, end = spelling.read(text, at)
+    if not text.startswith(style.close, end):
+        raise Unreadable(f"{style.close!r} is missing")
+    return value, end + len(style.close)
+
+
+def _is_end(style: Elements, text: str, at: int, following: str, *, first: bool) -> bool:
+    rest = text[at:]
+    if style.open.strip():
+        return not rest.lstrip().startswith((style.separator + style.open).strip())
+    if following and rest.startswith(following):
+        return True
+    if not rest.strip():
+        return True
+    return not first and bool(style.separator) and not rest.startswith(style.separator)
+
+
+def _key(style: Elements, text: str, at: int) -> tuple[str, str, int]:
+    """A key, the text between it and its value, and where the value begins."""
+    if style.open:
+        stripped = style.open.strip()
+        at += len(text[at:]) - len(text[at:].lstrip()) if not text.startswith(style.open, at) else 0
+        opened = style.open if text.startswith(style.open, at) else stripped
+        if not text.startswith(opened, at):
+            raise Unreadable(f"{style.open!r} is missing")
+        at += len(opened)
+    ends = [(text.find(middle, at), -len(middle), middle) for middle in {style.middle, style.string_middle}]
+    ends = [item for item in ends if item[0] >= 0]
+    if not ends:
+        raise Unreadable("a key without a value")
+    end, _, middle = min(ends)
+    return text[at:end].strip(), middle, end + len(middle)
+
+
+def _ends(style: Elements, following: str) -> re.Pattern[str]:
+    """What may stand after a value."""
+    key = r"[^\s<>=:,\"'{}\[\]]+"
+    middles = "|".join(map(re.escape, {style.middle, style.string_middle}))
+    another = re.escape(style.separator + style.open) + (f"{key}(?:{middles})" if not style.open.strip() else "")
+    last = re.escape(following) if following else r"\Z"
+    return re.compile(f"(?:{another}|{last})|\\s*\\Z")
+
+
+def _value_end(text: str, at: int, close: str, more: re.Pattern[str]) -> tuple[int, int]:
+    """Where a value ends, and where its closing mark does."""
+    end = text.find(close, at)
+    while end >= 0:
+        if more.match(text, end + len(close)):
+            return end, end + len(close)
+        end = text.find(close, end + 1)
+    core = close.strip()
+    if core and core != close and (end := text.find(core, at)) >= 0:
+        return end, end + len(core)
+    raise Unreadable("a value without an end")
+
+
+def _value(style: Elements, text: str, is_string: bool | None, schema: Any) -> JsonValue:
+    if is_string:
+        return text if style.string_values is None else _unescaped(text)
+    if is_string is False:
+        return _other(style, text)
+    for option in _options(schema):
+        if value_text(style, option) == text:
+            return option
+    types = _types(schema)
+    if types is not None and types <= {"string"}:
+        return text
+    try:
+        value = _other(style, text)
+    except Unreadable:
+        return text
+    return value if types is None or _is_of(value, types) else text
+
+
+def _unescaped(text: str) -> JsonValue:
+    return read_json(f'"{text}"', 0)[0]
+
+
+def _other(style: Elements, text: str) -> JsonValue:
+    own = {"{": style.objects, "[": style.lists}.get(text.lstrip()[:1], style.scalars)
+    for spelling in (own, JsonValues()):
+        try:
+            return read_any(spelling, text)
+        except Unreadable:
+            continue
+    raise Unreadable(f"no value: {text[:20]!r}")
+
+
+def _options(schema: Any) -> list[JsonValue]:
+    if not isinstance(schema, Mapping):
+        return []
+    data = cast("Mapping[str, Any]", schema)
+    return [data["const"]] if "const" in data else list(data.get("enum") or ())
+
+
+def _types(schema: Any) -> set[str] | None:
+    """The types that a schema allows; `None` where it does not say."""
+    if not isinstance(schema, Mapping):
+        return None
+    data = cast("Mapping[str, Any]", schema)
+    declared = data.get("type")
+    if declared is not None:
+        return {declared} if isinstance(declared, str) else set(declared)
+    arms = next((data[key] for key in _UNIONS if isinstance(data.get(key), list)), None)
+    found = [_types(arm) for arm in arms or ()]
+    return None if not found or None in found else set().union(*(types for types in found if types))
+
+
+def _is_of(value: JsonValue, types: set[str]) -> bool:
+    if isinstance(value, bool):
+        return "boolean" in types
+    return any(isinstance(value, _TYPES[name]) for name in types if name in _TYPES)
