@@ -32,7 +32,10 @@ __all__ = [
 NAMES = ("zqalpha", "zqbeta")
 KEYS = ("zqkey", "zqall")
 """Not in alphabetical order, so that a template which sorts them shows."""
-TEXT, THOUGHT, USER, RESULT = "Zqtext said.", "Zqthought held.", "Zquser asks.", "Zqresult"
+TEXT = "Zqtext said."
+THOUGHT = "Zqthought held."
+USER = "Zquser asks."
+RESULT = "Zqresult"
 _IDS = ("zqid00001", "zqid00002", "zqid00003")
 _OPEN_MARK = re.compile(r"<[^<>\s()\[\]]*$|\[/?[A-Z_]*$")
 _CLOSED_MARK = re.compile(r"[^<>\s()\[\]]*>|[A-Z_]*\]")
