@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["said", "text_of", "unicode_text"]
+__all__ = ["is_unicode", "said", "text_of", "unicode_text"]
 
 _REPLACEMENT = "\ufffd"
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
@@ -16,6 +16,11 @@ def unicode_text(text: str) -> str:
     if _SURROGATE.search(text):
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text.replace("\0", _REPLACEMENT)
+
+
+def is_unicode(text: str) -> bool:
+    """Whether there is no surrogate in it, which UTF-8 could not write."""
+    return _SURROGATE.search(text) is None
 
 
 def text_of(value: object) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, overload
 
 from agentform._util.sync import run_blocking
+from agentform.decoding.call_results import bound_results
 from agentform.decoding.insertion_point import InsertionPoint, unframed
 from agentform.decoding.limits import Limits
 from agentform.decoding.prompt_work import check_fits, num_characters, prompt_work
@@ -147,15 +148,15 @@ def fill_sync(engine: Engine, messages: str | Sequence[Message], form: Any, **op
 
 
 def as_messages(messages: str | Sequence[Message]) -> list[Message]:
-    """A text as one message of the user's, messages as they are.
+    """A text as one message of the user's, messages with each result after its call.
 
     Raises:
-        InvalidInput: there is no message.
+        InvalidInput: there is no message, or one holds text that is no Unicode.
     """
     listed = [Message(role="user", content=messages)] if isinstance(messages, str) else list(messages)
     if not listed:
         raise InvalidInput("at least one message is needed; got none")
-    return listed
+    return bound_results(listed)
 
 
 class Prompts:

@@ -14,6 +14,7 @@ from agentform.serve.chat_reply import ChatChunks, ChatCompletion
 from agentform.serve.chat_request import ChatRequest, chat_request, toolbox_of, tools_key
 from agentform.serve.clients import Clients
 from agentform.serve.exchange import Exchange
+from agentform.serve.foreign_fields import HEADER, ignored_fields
 from agentform.serve.metrics import ServerMetrics
 from agentform.serve.parsing import parse
 from agentform.serve.settings import ServerSettings
@@ -72,6 +73,8 @@ class ChatEndpoint:
         header = exchange.request.headers.get("x-conversation-id")
         if header is not None and len(header) > _LONGEST_CONVERSATION:
             raise bad_request("X-Conversation-Id is too long", param="X-Conversation-Id")
+        if ignored := ignored_fields(fields):
+            exchange.headers[HEADER] = ignored
         request = chat_request(fields, header, self._settings)
         client = self._clients.of(exchange.request)
         toolbox = self._toolbox(tools_key(fields), client.name)

@@ -6,9 +6,18 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
-from agentform.serve.parsing import Fields, Ignored, Unsupported, at_most, only, unsupported
+from agentform.serve.parsing import Ignored, OpenFields, Unsupported, at_most, only, unsupported
 
-__all__ = ["ChatFields", "MessageFields", "NamedChoice", "ResponseFormat", "SchemaFormat", "Text", "ToolFields"]
+__all__ = [
+    "ChatFields",
+    "FunctionFields",
+    "MessageFields",
+    "NamedChoice",
+    "ResponseFormat",
+    "SchemaFormat",
+    "Text",
+    "ToolFields",
+]
 
 _MOST_MESSAGES = 10_000
 _MOST_TOOLS = 512
@@ -23,7 +32,7 @@ StopText: TypeAlias = Annotated[str, Field(min_length=1, max_length=_LONGEST_TEX
 Zero: TypeAlias = Annotated[float, only(0)]
 
 
-class TextPart(Fields):
+class TextPart(OpenFields):
     """A piece of text; pictures, sound and files are not taken."""
 
     type: Literal["text"]
@@ -31,7 +40,7 @@ class TextPart(Fields):
     prompt_cache_breakpoint: Ignored = None
 
 
-class RefusalPart(Fields):
+class RefusalPart(OpenFields):
     """What a model said instead of an answer."""
 
     type: Literal["refusal"]
@@ -46,10 +55,21 @@ class RefusalPart(Fields):
 Text: TypeAlias = str | Annotated[list[TextPart], at_most(_MOST_PARTS)]
 
 
-AnswerPart: TypeAlias = Annotated[TextPart | RefusalPart, Field(discriminator="type")]
+class ThoughtPart(OpenFields):
+    """What a model thought before its answer, as other servers tell it; it is no part of what was said."""
+
+    type: Literal["thinking", "redacted_thinking", "reasoning"]
+
+    @property
+    def text(self) -> str:
+        """Nothing that was said."""
+        return ""
 
 
-class SystemFields(Fields):
+AnswerPart: TypeAlias = Annotated[TextPart | RefusalPart | ThoughtPart, Field(discriminator="type")]
+
+
+class SystemFields(OpenFields):
     """Instructions."""
 
     role: Literal["system"]
@@ -57,7 +77,7 @@ class SystemFields(Fields):
     name: Ignored = None
 
 
-class DeveloperFields(Fields):
+class DeveloperFields(OpenFields):
     """Instructions, by their newer name."""
 
     role: Literal["developer"]
@@ -65,7 +85,7 @@ class DeveloperFields(Fields):
     name: Ignored = None
 
 
-class UserFields(Fields):
+class UserFields(OpenFields):
     """What the user says."""
 
     role: Literal["user"]
@@ -73,23 +93,23 @@ class UserFields(Fields):
     name: Ignored = None
 
 
-class CalledFunction(Fields):
-    """The function of a past call; `arguments` is JSON text."""
+class CalledFunction(OpenFields):
+    """The function of a past call; `arguments` is JSON text, or whatever a model wrote there."""
 
     name: str
-    arguments: str
+    arguments: str | dict[str, Any] | None = None
 
 
-class PastCall(Fields):
+class PastCall(OpenFields):
     """A call that the assistant made."""
 
-    id: ShortText
-    type: Literal["function"] = "function"
+    id: ShortText | None = None
+    type: Literal["function"] | None = "function"
     function: CalledFunction
     index: Ignored = None
 
 
-class AssistantFields(Fields):
+class AssistantFields(OpenFields):
     """What the model said and called. Fields that servers add to their answers may be sent back."""
 
     role: Literal["assistant"]
@@ -103,12 +123,12 @@ class AssistantFields(Fields):
     function_call: Unsupported = None
 
 
-class ToolResultFields(Fields):
+class ToolResultFields(OpenFields):
     """What a tool returned."""
 
     role: Literal["tool"]
-    content: Text
-    tool_call_id: ShortText
+    content: Text | None = None
+    tool_call_id: ShortText | None = None
     name: Ignored = None
 
 
@@ -117,7 +137,7 @@ MessageFields: TypeAlias = Annotated[
 ]
 
 
-class FunctionFields(Fields):
+class FunctionFields(OpenFields):
     """A tool's name, description and the JSON Schema of its arguments."""
 
     name: str
@@ -126,39 +146,39 @@ class FunctionFields(Fields):
     strict: bool | None = None
 
 
-class ToolFields(Fields):
+class ToolFields(OpenFields):
     """A tool."""
 
     type: Literal["function"]
     function: FunctionFields
 
 
-class ChosenFunction(Fields):
+class ChosenFunction(OpenFields):
     """The name of the tool that must be called."""
 
     name: str
 
 
-class NamedChoice(Fields):
+class NamedChoice(OpenFields):
     """The choice of one tool."""
 
     type: Literal["function"]
     function: ChosenFunction
 
 
-class TextFormat(Fields):
+class TextFormat(OpenFields):
     """An answer in free text."""
 
     type: Literal["text"]
 
 
-class ObjectFormat(Fields):
+class ObjectFormat(OpenFields):
     """An answer that is some JSON object."""
 
     type: Literal["json_object"]
 
 
-class SchemaFormat(Fields):
+class SchemaFormat(OpenFields):
     """The JSON Schema that an answer must satisfy."""
 
     name: ShortText
@@ -167,7 +187,7 @@ class SchemaFormat(Fields):
     strict: bool | None = None
 
 
-class SchemaAnswer(Fields):
+class SchemaAnswer(OpenFields):
     """An answer that satisfies a JSON Schema."""
 
     type: Literal["json_schema"]
@@ -177,14 +197,14 @@ class SchemaAnswer(Fields):
 ResponseFormat: TypeAlias = Annotated[TextFormat | ObjectFormat | SchemaAnswer, Field(discriminator="type")]
 
 
-class StreamOptions(Fields):
+class StreamOptions(OpenFields):
     """What a stream holds beside the answer."""
 
     include_usage: bool | None = None
     include_obfuscation: Annotated[bool | None, only(False)] = None
 
 
-class ChatFields(Fields):
+class ChatFields(OpenFields):
     """A request for one turn."""
 
     model: str
@@ -218,6 +238,13 @@ class ChatFields(Fields):
     prompt_cache_options: Ignored = None
     prompt_cache_retention: Ignored = None
     verbosity: Ignored = None
+    chat_template_kwargs: dict[str, Any] | None = None
+    """Of vLLM and SGLang; `enable_thinking: false` is `reasoning_effort: "none"`."""
+    guided_json: dict[str, Any] | str | None = None
+    """Of vLLM: the JSON Schema that an answer must satisfy; so are the next two."""
+    structured_outputs: dict[str, Any] | None = None
+    json_schema: dict[str, Any] | str | None = None
+    """Of SGLang and llama.cpp."""
     audio: Unsupported = None
     prediction: Unsupported = None
     moderation: Unsupported = None

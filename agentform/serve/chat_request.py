@@ -6,17 +6,19 @@ import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from agentform.agent.responder import ToolChoice, UseTool
 from agentform.decoding.limits import Limits
-from agentform.errors import AgentformError, InvalidInput
-from agentform.messages import JsonValue, Message, ToolCall, ToolResult
+from agentform.errors import AgentformError, InvalidToolName
+from agentform.messages import Message, ToolCall, ToolResult
 from agentform.runtime.engine import Sampling
 from agentform.schema.json_text import loads
 from agentform.schema.target import Target, load
 from agentform.serve.chat_fields import (
     AssistantFields,
     ChatFields,
+    FunctionFields,
     MessageFields,
     NamedChoice,
     PastCall,
@@ -25,8 +27,11 @@ from agentform.serve.chat_fields import (
     ToolFields,
     ToolResultFields,
 )
+from agentform.serve.foreign_fields import require_no_slips
+from agentform.serve.past_arguments import past_arguments
 from agentform.serve.settings import ServerSettings
 from agentform.serve.wire import Refused, bad_request, problem_of
+from agentform.tools.tool import Tool
 from agentform.tools.toolset import Toolbox
 
 __all__ = ["ChatRequest", "chat_request", "past_messages", "toolbox_of", "tools_key"]
@@ -35,6 +40,7 @@ _EFFORT_TOKENS = {"none": 0, "minimal": 16, "low": 64, "medium": 256, "high": 10
 """Free text before the decision to call, by `reasoning_effort`."""
 
 
+_NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": False}
 _MOST_CALLS = 16
 """Calls of one turn, where a request allows several."""
 
@@ -58,6 +64,7 @@ def chat_request(fields: ChatFields, header: str | None, settings: ServerSetting
     Raises:
         Refused: the request is none that can be served.
     """
+    require_no_slips(fields)
     if fields.stream_options is not None and not fields.stream:
         raise bad_request("stream_options is only allowed with stream: true", param="stream_options")
     stop = fields.stop or ()
@@ -95,6 +102,8 @@ def _reasoning_tokens(fields: ChatFields, settings: ServerSettings) -> int:
     """Who names the tool has decided already: without an effort asked for, nothing is said before such a call."""
     if fields.reasoning_effort is not None:
         return _EFFORT_TOKENS[fields.reasoning_effort]
+    if (fields.chat_template_kwargs or {}).get("enable_thinking") is False:
+        return 0
     return 0 if isinstance(fields.tool_choice, NamedChoice) else settings.reasoning_tokens
 
 
@@ -113,7 +122,9 @@ def _choice(fields: ChatFields) -> ToolChoice:
 
 def _output(fields: ChatFields) -> Target | None:
     wanted = fields.response_format
-    if wanted is None or wanted.type == "text":
+    if wanted is None:
+        return _guided(fields)
+    if wanted.type == "text":
         return None
     if not isinstance(wanted, SchemaAnswer):
         return load({"type": "object"}, name="answer")
@@ -125,9 +136,30 @@ def _output(fields: ChatFields) -> Target | None:
         raise Refused(problem_of(error, param="response_format.json_schema.schema")) from error
 
 
+def _guided(fields: ChatFields) -> Target | None:
+    """The form of an answer whose schema is given as other servers take it."""
+    given = {
+        "guided_json": fields.guided_json,
+        "structured_outputs.json": (fields.structured_outputs or {}).get("json"),
+        "json_schema": fields.json_schema,
+    }
+    param, schema = next(((key, value) for key, value in given.items() if value is not None), ("", None))
+    if schema is None:
+        return None
+    try:
+        return load(loads(schema) if isinstance(schema, str) else schema, name="answer", lenient=True)
+    except AgentformError as error:
+        raise Refused(problem_of(error, param=param)) from error
+
+
 def tools_key(fields: ChatFields) -> str:
     """Equal for requests with equal tools."""
-    return json.dumps([tool.model_dump() for tool in fields.tools or ()], sort_keys=False)
+    return json.dumps([_known(tool) for tool in fields.tools or ()], sort_keys=False)
+
+
+def _known(tool: ToolFields) -> dict[str, Any]:
+    function = tool.function.model_dump(include=set(FunctionFields.model_fields))
+    return {"type": tool.type, "function": function}
 
 
 def toolbox_of(tools: Sequence[ToolFields]) -> Toolbox:
@@ -136,39 +168,42 @@ def toolbox_of(tools: Sequence[ToolFields]) -> Toolbox:
     Raises:
         Refused: the request is none that can be served.
     """
-    made: dict[str, Toolbox] = {}
+    made: dict[str, Tool[..., Any]] = {}
     for at, tool in enumerate(tools):
         said = tool.function
-        described = {
-            "name": said.name,
-            "description": said.description or "",
-            "inputSchema": said.parameters or {"type": "object", "properties": {}, "additionalProperties": False},
-        }
         if said.name in made:
             raise bad_request(f"two tools are named {said.name!r}", param=f"tools[{at}].function.name")
         try:
-            made[said.name] = Toolbox.from_mcp_schema([described], lenient=not said.strict)
+            made[said.name] = Tool.from_schema(
+                said.parameters or _NO_ARGUMENTS,
+                name=said.name,
+                description=said.description or "",
+                lenient=not said.strict,
+            )
+        except InvalidToolName as error:
+            raise Refused(problem_of(error, param=f"tools[{at}].function.name")) from error
         except AgentformError as error:
-            raise Refused(problem_of(error, param=f"tools[{at}].function")) from error
-    return Toolbox(tool for box in made.values() for tool in box.values())
+            raise Refused(problem_of(error, param=f"tools[{at}].function.parameters")) from error
+    return Toolbox(made.values())
 
 
 def past_messages(messages: Sequence[MessageFields]) -> list[Message]:
     """The conversation so far.
 
     Raises:
-        Refused: for a result without its call and for arguments that are no object.
+        Refused: for a result without its call.
     """
     made: list[Message] = []
+    open_calls: list[ToolCall] = []
     names: dict[str, str] = {}
     for at, message in enumerate(messages):
         if isinstance(message, AssistantFields):
-            calls = tuple(_call(call, f"messages[{at}].tool_calls[{i}]") for i, call in enumerate(_calls(message)))
-            names |= {call.id: call.name for call in calls}
+            open_calls = [_call(call, f"call_{at}_{i}") for i, call in enumerate(message.tool_calls or ())]
+            names |= {call.id: call.name for call in open_calls}
             content = _text(message.content) or message.refusal or ""
-            made.append(Message(role="assistant", content=content, calls=calls))
+            made.append(Message(role="assistant", content=content, calls=tuple(open_calls)))
         elif isinstance(message, ToolResultFields):
-            made.append(_result(message, names, at))
+            made.append(_result(message, _answered(message, open_calls, at), names, at))
         else:
             role = "user" if message.role == "user" else "system"
             made.append(Message(role=role, content=_text(message.content)))
@@ -177,29 +212,34 @@ def past_messages(messages: Sequence[MessageFields]) -> list[Message]:
     return made
 
 
-def _calls(message: AssistantFields) -> Sequence[PastCall]:
-    return message.tool_calls or ()
+def _call(call: PastCall, new_id: str) -> ToolCall:
+    said = call.function
+    return ToolCall(id=call.id or new_id, name=said.name, arguments=past_arguments(said.arguments))
 
 
-def _call(call: PastCall, param: str) -> ToolCall:
-    arguments: Mapping[str, JsonValue] | JsonValue
-    try:
-        arguments = loads(call.function.arguments or "{}")
-    except InvalidInput as error:
-        raise bad_request(f"the arguments are {error}", param=f"{param}.function.arguments") from error
-    if not isinstance(arguments, Mapping):
-        raise bad_request("the arguments must be a JSON object", param=f"{param}.function.arguments")
-    return ToolCall(id=call.id, name=call.function.name, arguments=arguments)
+def _answered(message: ToolResultFields, open_calls: list[ToolCall], at: int) -> str:
+    """The id of the call that a result answers: the one it names, or else the next of its tool that has none.
+
+    Raises:
+        Refused: there is none.
+    """
+    named = message.tool_call_id
+    found = next((call for call in open_calls if named in (None, call.id) and message.name in (None, call.name)), None)
+    if found is not None:
+        open_calls.remove(found)
+    if named is None and found is None:
+        raise bad_request("a result needs the tool_call_id of its call", param=f"messages[{at}].tool_call_id")
+    return named if named is not None else found.id if found else ""
 
 
-def _result(message: ToolResultFields, names: Mapping[str, str], at: int) -> Message:
-    if message.tool_call_id not in names:
+def _result(message: ToolResultFields, call_id: str, names: Mapping[str, str], at: int) -> Message:
+    if call_id not in names:
         raise bad_request(
             "tool_call_id must be the id of a call in an earlier assistant message",
             param=f"messages[{at}].tool_call_id",
         )
     content = _text(message.content)
-    result = ToolResult(call_id=message.tool_call_id, name=names[message.tool_call_id], content=content)
+    result = ToolResult(call_id=call_id, name=names[call_id], content=content)
     return Message(role="tool", content=content, result=result)
 
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentform.decoding.limits import Limits
-from agentform.errors import InvalidInput
 from agentform.forms.decisions import Decision, Decisions, OneOf, YesNo, decide
 from agentform.forms.label_prior import PriorStore
 from agentform.messages import Message, ToolCall, ToolResult, Usage
-from agentform.schema.json_text import dumps, loads
+from agentform.schema.json_text import dumps
 from agentform.serve.clients import Clients
 from agentform.serve.decision_fields import (
     CallFields,
@@ -27,6 +26,7 @@ from agentform.serve.decision_fields import (
 from agentform.serve.exchange import Exchange
 from agentform.serve.metrics import ServerMetrics
 from agentform.serve.parsing import parse
+from agentform.serve.past_arguments import past_arguments
 from agentform.serve.wire import bad_request, model_not_found
 
 __all__ = ["DecisionEndpoint"]
@@ -150,7 +150,7 @@ def _messages(given: str | Sequence[InputFields]) -> list[Message]:
     made: list[Message] = []
     for at, item in enumerate(given):
         if isinstance(item, CallFields):
-            made.append(Message(role="assistant", calls=(_call(item, at),)))
+            made.append(Message(role="assistant", calls=(_call(item),)))
         elif isinstance(item, OutputFields):
             if item.call_id not in names:
                 raise bad_request("call_id must be that of a function_call", param=f"input[{at}].call_id")
@@ -164,14 +164,8 @@ def _messages(given: str | Sequence[InputFields]) -> list[Message]:
     return made
 
 
-def _call(item: CallFields, at: int) -> ToolCall:
-    try:
-        arguments = loads(item.arguments)
-    except InvalidInput as error:
-        raise bad_request(f"the arguments are {error}", param=f"input[{at}].arguments") from error
-    if not isinstance(arguments, dict):
-        raise bad_request("the arguments must be a JSON object", param=f"input[{at}].arguments")
-    return ToolCall(id=item.call_id, name=item.name, arguments=arguments)
+def _call(item: CallFields) -> ToolCall:
+    return ToolCall(id=item.call_id, name=item.name, arguments=past_arguments(item.arguments))
 
 
 def _text(parts: InputParts) -> str:

@@ -6,6 +6,7 @@ import json
 import logging
 import traceback
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -53,6 +54,8 @@ class Exchange:
 
     def __init__(self, request: Request, send: Send) -> None:
         self.request = request
+        self.headers: dict[str, str] = {}
+        """Further headers of the answer, whatever becomes of it."""
         self._send = send
         self._streaming = False
         self._done = False
@@ -60,13 +63,13 @@ class Exchange:
     async def answer(self, body: Any) -> None:
         """Send the whole answer."""
         self._done = True
-        await send_json(self._send, 200, body)
+        await send_json(self._send, 200, body, self.headers)
 
     async def event(self, data: Any) -> None:
         """Send one server-sent event; the first one begins the response."""
         if not self._streaming:
             self._streaming = True
-            headers = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-store"}
+            headers = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-store"} | self.headers
             await self._send(_start(200, headers))
         text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, separators=(",", ":"))
         body = f"data: {text}\n\n".encode(errors="replace")
@@ -84,7 +87,7 @@ class Exchange:
             return
         with anyio.move_on_after(_FAREWELL_S, shield=True):
             if not self._streaming:
-                await send_problem(self._send, problem)
+                await send_problem(self._send, replace(problem, headers={**self.headers, **problem.headers}))
                 return
             await self.event(problem.body())
             await self._send({"type": "http.response.body", "body": b""})

@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError, from_json
 from agentform.serve.body import check_amount, check_objects
 from agentform.serve.wire import Refused, bad_request
 
-__all__ = ["Fields", "Ignored", "Unsupported", "at_most", "only", "parse", "unsupported"]
+__all__ = ["Fields", "Ignored", "OpenFields", "Unsupported", "at_most", "only", "parse", "unsupported"]
 
 M = TypeVar("M", bound="Fields")
 
@@ -24,6 +24,12 @@ class Fields(BaseModel):
     """Fields of a JSON object; others are refused, and values are taken as they are, `"1"` for no number."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+
+
+class OpenFields(Fields):
+    """Fields of a JSON object that others may add to; what is not known is kept apart, in `model_extra`."""
+
+    model_config = ConfigDict(extra="allow")
 
 
 def at_most(num: int, *, at_least: int = 0) -> Any:

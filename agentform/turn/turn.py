@@ -7,6 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from agentform.decoding.call_results import bound_results
 from agentform.decoding.formats.framing import CallFraming, before_calls
 from agentform.decoding.formats.types import JsonObject
 from agentform.decoding.insertion_point import InsertionPoint, unframed
@@ -95,6 +96,7 @@ class TurnRunner:
             AgentformError: what the engine raises, and every CallError.
         """
         session.begin_turn()
+        messages = bound_results(messages)
         size = num_characters(messages, self.instructions) + TOOL_CHARACTERS * len(self.targets)
         prompt_ids = await prompt_work(size, self._checked_prompt, messages, past)
         options = options or TurnOptions()

@@ -163,7 +163,7 @@ async def test_bodies_that_break_parsers_get_a_typed_400(path, body):
     ("damage", "param", "said"),
     [
         ({"messages": "x"}, "messages", "valid array"),
-        ({"messages": [{"role": "user", "content": "x", "colour": 1}]}, "messages[0].colour", "unknown field"),
+        ({"temprature": 1}, "temprature", "did you mean 'temperature'?"),
         ({"messages": [{"role": "robot", "content": "x"}]}, "messages[0]", "'assistant', 'tool'"),
         (
             {"messages": [{"role": "tool", "tool_call_id": "q", "content": "x"}]},
@@ -185,10 +185,14 @@ async def test_bodies_that_break_parsers_get_a_typed_400(path, body):
         ({"modalities": ["audio"]}, "modalities", "only ['text']"),
         ({"audio": {}}, "audio", "not supported"),
         ({"maxtokens": 1}, "maxtokens", "did you mean 'max_tokens'?"),
-        ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools[0].function", "cannot name a tool"),
+        (
+            {"tools": [{"type": "function", "function": {"name": "a b"}}]},
+            "tools[0].function.name",
+            "cannot name a tool",
+        ),
         (
             {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "strin"}}}]},
-            "tools[0].function",
+            "tools[0].function.parameters",
             "schema at",
         ),
         (

@@ -79,5 +79,5 @@ def test_a_long_text_is_one_value_whatever_it_spells(text):
 
 def test_an_answer_repeats_no_more_than_the_beginning_of_an_unknown_key():
     with pytest.raises(Refused) as caught:
-        parse(ChatFields, json.dumps(CHAT | {"k" * 100_000: 1}).encode())
+        parse(DecisionFields, json.dumps(DECISIONS | {"k" * 100_000: 1}).encode())
     assert len(json.dumps(caught.value.problem.body())) < 1000

@@ -201,7 +201,7 @@ def test_sampling_stop_and_conversation_reach_the_engine():
     assert (done.choices[0].message.content, done.choices[0].finish_reason) == ("One.", "stop")
     sampling = engine.requests[0].sampling
     assert (sampling.temperature, sampling.top_p, sampling.seed) == (0.5, 0.9, 3)
-    assert [request.conversation for request in engine.requests] == ["k", "u", "m", "h"]
+    assert [request.conversation for request in engine.requests] == ["k", None, "m", "h"]
 
 
 @pytest.mark.anyio
@@ -256,7 +256,7 @@ def test_decisions_of_every_kind_come_in_the_order_asked():
     [
         ({"model": "other"}, openai.NotFoundError, "model_not_found", "model"),
         ({"n": 2}, openai.BadRequestError, "unsupported_value", "n"),
-        ({"extra_body": {"top_k": 5}}, openai.BadRequestError, "unknown_parameter", "top_k"),
+        ({"extra_body": {"topp": 0.5}}, openai.BadRequestError, "unknown_parameter", "topp"),
         ({"messages": []}, openai.BadRequestError, "invalid_value", "messages"),
         ({"logprobs": True}, openai.BadRequestError, "unsupported_value", "logprobs"),
         ({"messages": [{"role": "system", "content": "x"}]}, openai.BadRequestError, "invalid_value", "messages"),

@@ -1,0 +1,85 @@
+"""Fields that other servers know and this one does not: left alone, and named in a header of the answer.
+
+A client that was written for vLLM, SGLang, llama.cpp or a router sends what those take, and sends messages back with
+what they add. None of it may cost the answer; whoever sent it is told what had no effect.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from agentform.serve.chat_fields import ChatFields
+from agentform.serve.parsing import OpenFields
+from agentform.serve.wire import bad_request
+
+__all__ = ["HEADER", "ignored_fields", "require_no_slips"]
+
+HEADER = "x-agentform-ignored"
+_MOST_NAMED = 32
+_LONGEST = 64
+_CLOSE = 0.75
+_NOT_IN_HEADERS = re.compile(r"[^A-Za-z0-9_.\[\]-]")
+_OTHERS = """
+add_generation_prompt add_special_tokens allowed_token_ids bad_words best_of bootstrap_host cache_prompt
+cache_salt chat_template continue_final_message custom_logit_processor custom_params data_parallel_rank
+detokenize documents dry_multiplier dynatemp_range early_stopping ebnf echo enable_thinking format grammar
+guided_choice guided_decoding_backend guided_grammar guided_regex guided_whitespace_pattern id_slot ignore_eos
+include_reasoning include_stop_str_in_output keep_alive kv_transfer_params length_penalty logits_processors
+lora_path min_new_tokens min_p min_tokens mirostat mirostat_eta mirostat_tau mm_processor_kwargs models
+n_predict no_stop_trim num_beams num_ctx options plugins priority prompt_logprobs provider reasoning
+reasoning_budget reasoning_format regex repeat_last_n repeat_penalty repetition_penalty request_id
+return_hidden_states return_token_ids return_tokens_as_token_ids rid route safe_prompt samplers
+separate_reasoning session_params skip_special_tokens spaces_between_special_tokens stop_regex stop_token_ids
+stream_reasoning tfs_z thinking thinking_budget top_a top_k transforms truncate_prompt_tokens truncation
+typical_p usage use_beam_search vllm_xargs
+"""
+_KNOWN = frozenset(_OTHERS.split())
+
+
+def ignored_fields(fields: ChatFields) -> str:
+    """The header's value: fields that were given and have no effect, in their order; empty where there are none."""
+    named = [name for name, value in (fields.model_extra or {}).items() if value is not None]
+    below = dict.fromkeys([*_options(fields), *_extras(fields)])
+    return ", ".join(map(_shown, [*named, *below][:_MOST_NAMED]))
+
+
+def require_no_slips(fields: ChatFields) -> None:
+    """Check that no unknown field looks like a known one with a slip of the pen.
+
+    Raises:
+        Refused: one does.
+    """
+    for name in (fields.model_extra or {}).keys() - _KNOWN:
+        if near := difflib.get_close_matches(name[:_LONGEST], ChatFields.model_fields, n=1, cutoff=_CLOSE):
+            shown = _shown(name)
+            hint = f"unknown field {shown!r}; did you mean {near[0]!r}?"
+            raise bad_request(hint, param=shown, code="unknown_parameter")
+
+
+def _options(fields: ChatFields) -> Iterator[str]:
+    """Of what is partly used, the other parts."""
+    for name, used in (("chat_template_kwargs", "enable_thinking"), ("structured_outputs", "json")):
+        given: dict[str, Any] = getattr(fields, name) or {}
+        yield from (f"{name}.{key}" for key, value in given.items() if key != used and value is not None)
+
+
+def _extras(value: Any, place: str = "") -> Iterator[str]:
+    """Where below the top level fields were given that are not known."""
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _extras(item, f"{place}[]")
+        return
+    if not isinstance(value, OpenFields):
+        return
+    for name in value.model_fields_set:
+        if name in type(value).model_fields:
+            yield from _extras(getattr(value, name), f"{place}.{name}" if place else name)
+    if place:
+        yield from (f"{place}.{name}" for name, given in (value.model_extra or {}).items() if given is not None)
+
+
+def _shown(name: str) -> str:
+    return _NOT_IN_HEADERS.sub("?", name[:_LONGEST])
