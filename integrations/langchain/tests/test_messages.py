@@ -9,6 +9,8 @@ from langchain_core.messages.tool import invalid_tool_call, tool_call
 
 from agentform import Message
 from agentform.errors import InvalidInput
+from agentform.testing import Say, ScriptedEngine, prompts
+from langchain_agentform import ChatAgentform
 from langchain_agentform.errors import UnsupportedContent
 from langchain_agentform.messages import to_messages
 
@@ -60,7 +62,7 @@ def test_a_broken_call_is_kept_only_if_it_was_answered():
     broken = AIMessage("", invalid_tool_calls=[INVALID])
     assert to_messages([broken])[0].calls == ()
     kept = to_messages([broken, ToolMessage("malformed", tool_call_id="x2", status="error")])[0].calls
-    assert [(call.id, call.name, call.arguments) for call in kept] == [("x2", "add", {})]
+    assert [(call.id, call.name, call.arguments) for call in kept] == [("x2", "add", {"a": 1})]
 
 
 def test_a_call_without_an_id_gets_one():
@@ -105,3 +107,30 @@ def test_media_that_another_model_made_are_passed_over():
 def test_a_role_that_there_is_not_is_named(message):
     with pytest.raises(UnsupportedContent, match=r"there is no role '(function|critic)'"):
         to_messages([message])
+
+
+@pytest.mark.parametrize(
+    ("said", "read"),
+    [
+        ('{"path": "/tmp/x', {"path": "/tmp/x"}),
+        ("nonsense", {"malformed": "nonsense"}),
+        ("[1]", {"malformed": "[1]"}),
+        ("null", {}),
+        (None, {}),
+    ],
+)
+def test_arguments_that_no_parser_took_are_read_as_far_as_they_go(said, read):
+    bad = {"id": "1", "name": "f", "args": said, "error": "no JSON", "type": "invalid_tool_call"}
+    message = AIMessage(content="", invalid_tool_calls=[bad])
+    [made, _] = to_messages([message, ToolMessage("Error: no JSON", tool_call_id="1")])
+    assert made.calls[0].arguments == read
+
+
+def test_results_in_any_order_and_of_any_text_reach_the_model_in_order():
+    engine = ScriptedEngine([Say("ok")])
+    model = ChatAgentform(engine=engine)
+    calls = [{"id": each, "name": f"tool_{each}", "args": {}} for each in ("a", "b")]
+    results = [ToolMessage(f"result {each}\udce9", tool_call_id=each) for each in ("b", "a")]
+    assert model.invoke([HumanMessage("hi"), AIMessage(content="", tool_calls=calls), *results]).content == "ok"
+    seen = prompts(engine)[-1]
+    assert seen.index("result a\ufffd") < seen.index("result b\ufffd")

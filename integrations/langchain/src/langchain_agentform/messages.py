@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
@@ -14,6 +13,7 @@ from langchain_core.messages import (
     SystemMessage,
     ToolMessage,
 )
+from pydantic_core import from_json
 
 from agentform import Message, ToolCall, ToolResult
 from langchain_agentform.content import text_of
@@ -87,12 +87,15 @@ def _calls(message: AIMessage, answered: set[str], at: int) -> tuple[ToolCall, .
 
 
 def _object(text: str | None) -> dict[str, Any]:
-    """The arguments of an invalid call, as far as they are an object at all."""
+    """The arguments of an invalid call: what stands there of an object that breaks off, or else the text as it is."""
+    text = (text or "").strip()
     try:
-        value = json.loads(text or "")
+        value = from_json(text, allow_partial="trailing-strings")
     except ValueError:
-        return {}
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+        value = None
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value)
+    return {"malformed": text} if text not in ("", "null") else {}
 
 
 def _result(message: ToolMessage, names: Mapping[str, str], where: str) -> Message:
