@@ -146,6 +146,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "forms.decisions",
         "forms.label_prior",
         "decoding.limits",
+        "tools.tool",
         "tools.toolset",
         "schema.json_text",
         "schema.target",
