@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -19,10 +20,30 @@ from typing_extensions import ParamSpec
 
 from agentform._util.loops import loop_caller
 
-__all__ = ["APPROVALS", "ENGINES", "GRAMMARS", "PROMPTS", "REQUESTS", "STORES", "TOOLS", "Place", "Threads"]
+__all__ = [
+    "APPROVALS",
+    "ENGINES",
+    "GRAMMARS",
+    "PROMPTS",
+    "REQUESTS",
+    "STORES",
+    "TOOLS",
+    "Place",
+    "Threads",
+    "is_given_up",
+]
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+_waited_for: ContextVar[Callable[[], bool] | None] = ContextVar("agentform thread", default=None)
+
+
+def is_given_up() -> bool:
+    """Whether the code runs in a thread of a kind whose caller has been cancelled: long work may stop then."""
+    is_waited_for = _waited_for.get()
+    return is_waited_for is not None and not is_waited_for()
 
 
 class Threads:
@@ -114,6 +135,7 @@ class _Started(Generic[T]):
             if not self._may_begin:
                 raise RuntimeError("given up before it began")  # nobody is left to see it
             self._place.begin()
+        _waited_for.set(lambda: self._may_begin)  # in a context of this thread's own
         try:
             return self._work()
         finally:

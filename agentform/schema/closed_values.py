@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 from agentform.json_schema.keywords import Schema, SchemaDict, is_annotation
@@ -21,6 +22,8 @@ _RANGE = frozenset(["type", "minimum", "maximum", "exclusiveMinimum", "exclusive
 
 def identity(value: JsonValue) -> str:
     """A text that two JSON values share exactly when they would be written alike: 1, 1.0 and true differ."""
+    if isinstance(value, str):
+        return encode_basestring_ascii(value)
     return json.dumps(value, sort_keys=True, default=str)
 
 

@@ -20,7 +20,7 @@ from agentform.schema.classify import (
     only_constrains,
     union_of,
 )
-from agentform.schema.closed_values import all_differ, candidates, legal, types_of
+from agentform.schema.closed_values import all_differ, candidates, distinct, legal, types_of
 from agentform.schema.dependencies import dependencies
 from agentform.schema.descriptions import one_line, say_free
 from agentform.schema.draft import JsonSchemaDraft
@@ -112,6 +112,8 @@ class _FormCompiler:
 
     def _node(self, schema: Schema, spot: _Spot) -> Node | None:
         self._num_nodes += 1
+        self._document.work.where = spot.where
+        self._document.work.spend(4)
         settled = settle(schema, self._document, spot.refs)
         if settled.schema is False:
             return None
@@ -142,6 +144,15 @@ class _FormCompiler:
 
     def _closed(self, schema: SchemaDict, refs: frozenset[str]) -> tuple[list[JsonValue], str] | None:
         """The legal values of a settled schema and why they can be listed; None when they cannot."""
+        key = ("closed", id(schema), refs)
+        known = self._document.kept.get(key)
+        if known is not None and known[0] is schema:
+            return known[1]
+        found = self._listed(schema, refs)
+        self._document.kept[key] = schema, found
+        return found
+
+    def _listed(self, schema: SchemaDict, refs: frozenset[str]) -> tuple[list[JsonValue], str] | None:
         found = candidates(schema)
         own = found is not None
         union = union_of(schema)
@@ -155,6 +166,7 @@ class _FormCompiler:
             found = values, "enum"
         if found is None:
             return None
+        self._document.work.spend(len(found[0]) // 8)
         values = legal(found[0], schema, self._document.closed, own=own)
         return values, f"enum of {len(values)}" if found[1] == "enum" else found[1]
 
@@ -169,13 +181,14 @@ class _FormCompiler:
 
     def _union(self, schema: SchemaDict, union: str, spot: _Spot) -> Node | None:
         common = _without_annotations(schema)
-        arms: list[Schema] = schema[union]
+        arms: list[Schema] = distinct(schema[union])
         del common[union]
         node = self._arms([{"allOf": [common, arm]} if common else arm for arm in arms], schema, spot, union)
-        if union == "oneOf" and len(arms) > 1 and not is_disjoint(node, len(arms)):
+        num_arms = len(schema[union])
+        if union == "oneOf" and num_arms > 1 and not is_disjoint(node, num_arms):
             self._relax(spot, "oneOf: that no second arm matches is left to validation")
             if isinstance(node, Union):
-                return replace(node, rules=self._rules({"oneOf": arms}))
+                return replace(node, rules=self._rules({"oneOf": schema[union]}))
         return node
 
     def _arms(self, arms: list[Schema], schema: SchemaDict, spot: _Spot, why: str) -> Node | None:
@@ -183,6 +196,7 @@ class _FormCompiler:
         made: list[tuple[Node, str]] = []
         for arm in arms:
             node = self._node(arm, at)
+            self._document.work.spend(len(made) // 8)  # it is compared with each of them
             if node is not None and all(node != other for other, _ in made):
                 made.append((node, settle(arm, self._document, spot.refs).title))
         if len(made) < 2:

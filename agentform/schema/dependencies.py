@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from agentform.errors import UnsupportedSchema
@@ -13,6 +14,9 @@ __all__ = ["DEPENDS_ON", "DependsOn", "dependencies", "in_order"]
 
 DEPENDS_ON = "x-depends-on"
 """The extension keyword that carries a declaration through JSON Schema: a list of sibling property names."""
+
+_MOST_STATED = 1_000
+"""Pairs of properties of one object that its keywords put in an order, at most: it is a matter of taste."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ def dependencies(schema: SchemaDict, asked: Mapping[str, Any]) -> dict[str, tupl
     """
     parents = {name: _declared(item) for name, item in asked.items()}
     in_order(parents)
-    for child, parent in _stated(schema):
+    for child, parent in islice(_stated(schema), _MOST_STATED):
         known = child in parents and parent in parents and parent not in parents[child]
         if known and not _reaches(parents, parent, child):
             parents[child] = (*parents[child], parent)
@@ -65,7 +69,16 @@ def _declared(schema: Any) -> tuple[str, ...]:
 
 
 def _reaches(parents: Mapping[str, Iterable[str]], name: str, wanted: str) -> bool:
-    return name == wanted or any(_reaches(parents, parent, wanted) for parent in parents[name])
+    seen: set[str] = set()
+    waiting = [name]
+    while waiting:
+        here = waiting.pop()
+        if here == wanted:
+            return True
+        if here not in seen:
+            seen.add(here)
+            waiting += parents[here]
+    return False
 
 
 def _stated(schema: SchemaDict) -> Iterator[tuple[str, str]]:

@@ -106,8 +106,7 @@ def specification_of(draft: JsonSchemaDraft) -> Any:
 
 def schema_fault(schema: Schema, draft: JsonSchemaDraft) -> tuple[str, str] | None:
     """Pointer and reason of the first thing that makes the schema malformed in the draft."""
-    short = _abridged(schema)
-    return _fault(schema, draft) if _fault(short, draft) else None
+    return _fault(schema, draft) if _fault(_abridged(schema), draft) else None
 
 
 def _fault(schema: Schema, draft: JsonSchemaDraft) -> tuple[str, str] | None:
@@ -120,10 +119,15 @@ def _fault(schema: Schema, draft: JsonSchemaDraft) -> tuple[str, str] | None:
 
 
 def _abridged(schema: Schema) -> Schema:
-    """The schema with one `true` for all labelled constants of a union, which are well-formed but slow to check."""
+    """The schema with one `true` for all labelled constants of a union, and one value for those of an enum.
+
+    They are well-formed but slow to check.
+    """
     if isinstance(schema, bool):
         return schema
     made: SchemaDict = dict(schema)
+    if isinstance(listed := made.get("enum"), list):
+        made["enum"] = listed[:1]
     for keyword in ("oneOf", "anyOf"):
         if isinstance(arms := made.get(keyword), list) and any(map(_is_labelled_constant, arms)):
             made[keyword] = [True, *(arm for arm in arms if not _is_labelled_constant(arm))]

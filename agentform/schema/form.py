@@ -27,12 +27,24 @@ __all__ = [
     "Path",
     "Record",
     "Relaxation",
+    "Remark",
     "Repeat",
     "Subset",
     "Union",
     "leaves",
     "pointer",
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remark:
+    """Something unusual in a schema that is understood all the same."""
+
+    pointer: str
+    """The place in the schema, as a JSON Pointer."""
+    problem: str
+    change: str
+    """What is usually written instead."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,3 +178,4 @@ class Form:
     """The JSON Schema that the form was compiled from."""
     description: str = ""
     relaxed: tuple[Relaxation, ...] = field(default=())
+    remarks: tuple[Remark, ...] = ()

@@ -86,7 +86,39 @@ def _whole(value: Any) -> Any:
             return value
 
 
+def _ref(validator: Any, ref: str, instance: Any, schema: Any) -> Iterator[Any]:
+    """Each definition is asked once about each part of a value, however often the document leads there.
+
+    Definitions that use one another twice would otherwise take time that grows exponentially with their number.
+    """
+    remembered: dict[tuple[int, int], list[Any]] | None = getattr(validator.format_checker, "remembered", None)
+    if remembered is None or not ref.startswith("#"):
+        yield from validator._validate_reference(ref=ref, instance=instance)
+        return
+    key = id(validator._resolver.lookup(ref).contents), id(instance)
+    if key in remembered:
+        yield from (_brief(error) for error in remembered[key])
+        return
+    errors = list(validator._validate_reference(ref=ref, instance=instance))
+    remembered[key] = [_brief(error) for error in errors[:1]]
+    yield from errors
+
+
+def _brief(error: Any) -> Any:
+    """The error without what every arm of a union had to say."""
+    return jsonschema_library().ValidationError(
+        error.message,
+        validator=error.validator,
+        validator_value=error.validator_value,
+        instance=error.instance,
+        schema=error.schema,
+        path=error.relative_path,
+        schema_path=error.relative_schema_path,
+    )
+
+
 OWN_KEYWORDS = {
+    "$ref": _ref,
     "pattern": _pattern,
     "patternProperties": _pattern_properties,
     "additionalProperties": _additional_properties,

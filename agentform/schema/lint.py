@@ -30,7 +30,8 @@ class Hint:
 
 def lint(form: Form) -> tuple[Hint, ...]:
     """Hints in the order of the form; an empty tuple for one in which nothing is needlessly open."""
-    return tuple(dict.fromkeys(_hints(form.root)))
+    said = (Hint(pointer=item.pointer, problem=item.problem, change=item.change) for item in form.remarks)
+    return tuple(dict.fromkeys([*said, *_hints(form.root)]))
 
 
 def _hints(node: Node) -> Iterator[Hint]:
@@ -67,7 +68,7 @@ def _free(node: Free) -> Iterator[Hint]:
         yield _hint(node.path, "it is nested so deeply that it is written freely", "flatten the levels above it")
     schema: Any = node.schema
     definitions: SchemaDict = schema.get("$defs", {}) if isinstance(schema, dict) else {}
-    yield from _Walk(definitions).hints(schema, node.path, node.description, frozenset())
+    yield from _Walk(definitions).hints(schema, node.path, node.description)
 
 
 class _Walk:
@@ -75,8 +76,9 @@ class _Walk:
 
     def __init__(self, definitions: SchemaDict) -> None:
         self._definitions = definitions
+        self._seen: set[tuple[str, Path]] = set()
 
-    def hints(self, schema: Any, path: Path, description: str, seen: frozenset[str]) -> Iterator[Hint]:
+    def hints(self, schema: Any, path: Path, description: str) -> Iterator[Hint]:
         if schema is True or schema == {}:
             yield _hint(path, "anything is allowed", "declare a type")
         if not isinstance(schema, dict) or len(path) > _MAX_DEPTH:
@@ -84,15 +86,16 @@ class _Walk:
         ref = schema.get("$ref")
         if isinstance(ref, str):
             name = ref.rpartition("/")[2]
-            if name not in seen:
-                yield from self.hints(self._definitions.get(name, {}), path, description, seen | {name})
+            if not any(known == name and path[: len(above)] == above for known, above in self._seen):
+                self._seen.add((name, path))
+                yield from self.hints(self._definitions.get(name, {}), path, description)
             return
         for arm in (*schema.get("anyOf", ()), *schema.get("oneOf", ()), *schema.get("allOf", ())):
-            yield from self.hints(arm, path, description, seen)
+            yield from self.hints(arm, path, description)
         if "enum" not in schema and "const" not in schema:
-            yield from self._typed(schema, path, description, seen)
+            yield from self._typed(schema, path, description)
 
-    def _typed(self, schema: SchemaDict, path: Path, description: str, seen: frozenset[str]) -> Iterator[Hint]:
+    def _typed(self, schema: SchemaDict, path: Path, description: str) -> Iterator[Hint]:
         match schema.get("type"):
             case "string":
                 yield from _string(schema, path, description)
@@ -100,13 +103,13 @@ class _Walk:
                 yield from _number(schema, path, kind)
             case "array":
                 yield from _array(schema, path)
-                yield from self.hints(schema.get("items", True), (*path, _ANY), "", seen)
+                yield from self.hints(schema.get("items", True), (*path, _ANY), "")
             case "object":
-                yield from self._object(schema, path, seen)
+                yield from self._object(schema, path)
             case _:
                 return
 
-    def _object(self, schema: SchemaDict, path: Path, seen: frozenset[str]) -> Iterator[Hint]:
+    def _object(self, schema: SchemaDict, path: Path) -> Iterator[Hint]:
         members: SchemaDict = schema.get("properties", {})
         extra = schema.get("additionalProperties", True)
         if members and extra is True:
@@ -114,9 +117,9 @@ class _Walk:
         elif not members and "patternProperties" not in schema and "propertyNames" not in schema:
             yield _hint(path, "its keys are open", "declare the keys as properties, or as `dict[Literal[...], ...]`")
         for name, item in members.items():
-            yield from self.hints(item, (*path, name), "", seen)
+            yield from self.hints(item, (*path, name), "")
         if isinstance(extra, dict) and extra:
-            yield from self.hints(extra, (*path, _ANY), "", seen)
+            yield from self.hints(extra, (*path, _ANY), "")
 
 
 def _string(schema: SchemaDict, path: Path, description: str) -> Iterator[Hint]:

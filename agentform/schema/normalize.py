@@ -151,6 +151,17 @@ def settle(schema: Schema, document: Document, refs: frozenset[str], chain: froz
     """
     if isinstance(schema, bool):
         return Settled(schema=schema, refs=refs)
+    key = ("settled", id(schema), refs, chain)
+    known = document.kept.get(key)
+    if known is not None and known[0] is schema:
+        return known[1]
+    document.work.spend(1 + len(schema))
+    made = _settled(schema, document, refs, chain)
+    document.kept[key] = schema, made
+    return made
+
+
+def _settled(schema: SchemaDict, document: Document, refs: frozenset[str], chain: frozenset[str]) -> Settled:
     parts: list[Schema] = [document.target(schema["$ref"])] if "$ref" in schema else []
     where = None
     members = chain

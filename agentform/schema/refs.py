@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urljoin
 
@@ -12,6 +13,7 @@ from agentform.json_schema.pointer import steps_of
 from agentform.json_schema.walk import map_subschemas, subschemas
 from agentform.schema.draft import JsonSchemaDraft, newer_than
 from agentform.schema.form import Path, pointer
+from agentform.schema.work import Work
 
 __all__ = ["Document"]
 
@@ -29,7 +31,13 @@ class Document:
         UnsupportedSchema: for a reference that leaves the document or points at nothing.
     """
 
-    def __init__(self, schema: Schema, draft: JsonSchemaDraft) -> None:
+    def __init__(self, schema: Schema, draft: JsonSchemaDraft, work: Work | None = None) -> None:
+        self.work = work or Work()
+        """What all that is made of the document may cost together."""
+        self.kept: dict[tuple[object, ...], tuple[Schema, Any]] = {}
+        """What was found out about a schema before, with the schema, whose identity is part of the key."""
+        self._names: dict[str, str] = {}
+        self._bare_schemas: dict[int, tuple[Schema, _Bare]] = {}
         self._source = schema
         self._draft = draft
         self._ignored = newer_than(draft)
@@ -52,7 +60,55 @@ class Document:
 
     def closed(self, schema: Schema) -> Schema:
         """The schema without annotations, with all that it refers to under its own `$defs`."""
-        return _Closing(self).closed(schema)
+        body = self._bare(schema)
+        defs: SchemaDict = {}
+        waiting = list(body.refs)
+        while waiting:  # a definition may name further ones
+            name = self._name(ref := waiting.pop(0))
+            if name not in defs:
+                definition = self._bare(self.target(ref))
+                defs[name] = definition.schema
+                waiting += definition.refs
+        if not defs:
+            return True if body.schema == {} else body.schema
+        assert isinstance(body.schema, dict), "only an object refers to something"
+        return {**body.schema, "$defs": defs}
+
+    def _bare(self, schema: Schema) -> _Bare:
+        """The schema without annotations; each part of the document is made bare once."""
+        known = self._bare_schemas.get(id(schema))
+        if known is not None and known[0] is schema:
+            return known[1]
+        made = self._made_bare(schema)
+        self._bare_schemas[id(schema)] = schema, made
+        return made
+
+    def _made_bare(self, schema: Schema) -> _Bare:
+        self.work.spend()
+        if isinstance(schema, bool):
+            return _Bare(schema, ())
+        kept = {k: v for k, v in schema.items() if not is_annotation(k) and k not in _ADDRESS}
+        refs: dict[str, None] = {}
+
+        def change(_: Path, item: Schema) -> Schema:
+            below = self._bare(item)
+            refs.update(dict.fromkeys(below.refs))
+            return below.schema
+
+        made = map_subschemas(kept, change)
+        if "$ref" in made:
+            refs[made["$ref"]] = None
+            made["$ref"] = "#/$defs/" + self._name(made["$ref"])
+        return _Bare(made, tuple(refs))
+
+    def _name(self, ref: str) -> str:
+        """The name of a definition, the same in all schemas cut out of the document."""
+        if ref not in self._names:
+            steps = steps_of(ref[1:])
+            wanted = steps[1] if len(steps) == 2 and steps[0] in ("$defs", "definitions") else "_".join(steps)
+            plain = re.sub(r"[^A-Za-z0-9_.-]", "_", wanted) or "root"  # no character that a URI would escape
+            self._names[ref] = _unused(plain, set(self._names.values()))
+        return self._names[ref]
 
     def _index(self, schema: Any, path: Path, base: str) -> None:
         if not isinstance(schema, dict):
@@ -92,6 +148,7 @@ class Document:
         if not isinstance(schema, dict):
             return schema
         known: SchemaDict = schema
+        self.work.spend()
         base = self._base(known, base)
         made = map_subschemas(known, lambda step, item: self._rewrite(item, path + step, base))
         if "$ref" in known:
@@ -124,38 +181,11 @@ class Document:
         return found + tail
 
 
-class _Closing:
-    def __init__(self, document: Document) -> None:
-        self._document = document
-        self._names: dict[str, str] = {}
-
-    def closed(self, schema: Schema) -> Schema:
-        body = self._bare(schema)
-        defs: SchemaDict = {}
-        while len(defs) < len(self._names):  # a definition may name further ones
-            for ref, name in list(self._names.items())[len(defs) :]:
-                defs[name] = self._bare(self._document.target(ref))
-        if not defs:
-            return True if body == {} else body
-        assert isinstance(body, dict), "only an object refers to something"
-        return {**body, "$defs": defs}
-
-    def _bare(self, schema: Schema) -> Schema:
-        if isinstance(schema, bool):
-            return schema
-        kept = {k: v for k, v in schema.items() if not is_annotation(k) and k not in _ADDRESS}
-        made = map_subschemas(kept, lambda _, item: self._bare(item))
-        if "$ref" in made:
-            made["$ref"] = "#/$defs/" + self._name(made["$ref"])
-        return made
-
-    def _name(self, ref: str) -> str:
-        if ref not in self._names:
-            tokens = steps_of(ref[1:])
-            wanted = tokens[1] if len(tokens) == 2 and tokens[0] in ("$defs", "definitions") else "_".join(tokens)
-            plain = re.sub(r"[^A-Za-z0-9_.-]", "_", wanted) or "root"  # no character that a URI would escape
-            self._names[ref] = _unused(plain, set(self._names.values()))
-        return self._names[ref]
+@dataclass(frozen=True)
+class _Bare:
+    schema: Schema
+    refs: tuple[str, ...]
+    """What it refers to, in the document's own pointers."""
 
 
 def _unused(wanted: str, taken: set[str]) -> str:

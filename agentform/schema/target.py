@@ -21,6 +21,7 @@ from agentform.schema.draft import draft_of
 from agentform.schema.form import Form, Path, Relaxation, pointer
 from agentform.schema.json_text import plain, problems
 from agentform.schema.regex import PatternTooCostly, compiled
+from agentform.schema.tolerance import tolerated
 from agentform.schema.validate import PydanticValidator, SchemaValidator, Validator
 
 __all__ = ["Target", "load", "load_adapter"]
@@ -85,6 +86,7 @@ def _load_schema(source: Any, name: str | None, lenient: bool) -> Target:
     for path, reason in problems(source):
         raise UnsupportedSchema(reason, pointer=pointer(path))
     schema: Schema = plain(source)
+    schema, remarks = tolerated(schema)
     draft = draft_of(schema)
     usable, bad = _without_bad_patterns(schema, ())
     if bad and not lenient:
@@ -92,7 +94,7 @@ def _load_schema(source: Any, name: str | None, lenient: bool) -> Target:
     name = name or _text(schema, "title") or "value"
     said = _text(schema, "description")
     form = compile_schema(usable, name=name, description=said, draft=draft, lenient=lenient)
-    form = replace(form, schema=schema, relaxed=form.relaxed + _dropped(bad, "not checked"))
+    form = replace(form, schema=schema, relaxed=form.relaxed + _dropped(bad, "not checked"), remarks=remarks)
     return Target(name=name, description=said, form=form, validator=SchemaValidator(usable, draft))
 
 

@@ -91,11 +91,12 @@ def _type_of(value: JsonValue) -> str:
 
 
 def _unique(labels: Sequence[str]) -> list[str]:
-    made: list[str] = []
+    made: dict[str, None] = {}
+    counts: dict[str, int] = {}
     for label in labels:
-        name, count = label, 1
+        name = label
         while name in made:
-            count += 1
-            name = f"{label} {count}"
-        made.append(name)
-    return made
+            counts[label] = counts.get(label, 1) + 1
+            name = f"{label} {counts[label]}"
+        made[name] = None
+    return list(made)

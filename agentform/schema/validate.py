@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -94,10 +95,16 @@ class SchemaValidator:
         return plain(value)
 
     def _engine_for(self, value: Any) -> Any:
-        """The library looks for unevaluated keys with its own means, so the expressions are resolved before."""
+        """The engine with a memory for this value alone.
+
+        The library looks for unevaluated keys with its own means, so the expressions are resolved before.
+        """
+        checker = copy.copy(self._engine.format_checker)
+        checker.remembered = {}
         if not self._resolves_patterns:
-            return self._engine
-        return self._engine.evolve(schema=_with_literal_patterns(self._engine.schema, sorted(_keys(value))))
+            return self._engine.evolve(format_checker=checker)
+        schema = _with_literal_patterns(self._engine.schema, sorted(_keys(value)))
+        return self._engine.evolve(format_checker=checker, schema=schema)
 
     @cached_property
     def _resolves_patterns(self) -> bool:
