@@ -7,6 +7,7 @@ module needs no extra and imports no torch.
 from __future__ import annotations
 
 import importlib
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from agentform._util.paths import models_folder
@@ -28,6 +29,8 @@ from agentform.runtime.load import server_class
 from agentform.runtime.models.extras import torch_extra
 
 if TYPE_CHECKING:
+    from agentform.runtime.llama_cpp.engine import LlamaCppEngine
+    from agentform.runtime.llama_cpp.options import LlamaOptions
     from agentform.runtime.sglang.client.server import SGLangServer
     from agentform.runtime.sglang.embedded.engine import SGLangEngine
     from agentform.runtime.sglang.plugin.settings import SnapshotSettings
@@ -47,6 +50,8 @@ __all__ = [
     "EngineOptions",
     "FinishReason",
     "GenerateRequest",
+    "LlamaCppEngine",
+    "LlamaOptions",
     "ModelInfo",
     "PrecisionPlan",
     "RetryPolicy",
@@ -69,8 +74,11 @@ __all__ = [
 ]
 
 _RUNTIME = "agentform.runtime."
+_ON_TORCH = ("torch.", "sglang.embedded.")
 _WHERE = {
     "EngineOptions": "torch.options",
+    "LlamaCppEngine": "llama_cpp.engine",
+    "LlamaOptions": "llama_cpp.options",
     "RetryPolicy": "sglang.wire.retry_policy",
     "SGLangEngine": "sglang.embedded.engine",
     "SnapshotCodec": "torch.snapshots.codec",
@@ -88,5 +96,6 @@ def __getattr__(name: str) -> Any:
         return server_class()
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    with torch_extra():
+    needs = torch_extra() if _WHERE[name].startswith(_ON_TORCH) else nullcontext()
+    with needs:
         return getattr(importlib.import_module(_RUNTIME + _WHERE[name]), name)

@@ -68,7 +68,8 @@ class _Reading:
                 look = self._ahead if direction > 0 else self._behind
                 return frozenset(at for at in starts if look(inner, at, flags) == (name == "ASSERT"))
             case "MAX_REPEAT" | "MIN_REPEAT":
-                return self._repeat(*operands, starts, flags)
+                least, most, inner = operands
+                return self._repeat(least, most, inner, starts, flags)
             case _:
                 return self._character(name, operands, starts, flags)
 

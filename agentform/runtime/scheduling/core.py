@@ -102,7 +102,7 @@ def make_tiers(
     *,
     guard: str,
     host_budget_bytes: int,
-    cache_dir: Path | None,
+    cache_dir: Path | str | None,
     disk_limit_bytes: int,
 ) -> Tiers | None:
     """The tiers below the device that were asked for; `guard` names what entries must be of, see `Tiers`.
@@ -115,7 +115,7 @@ def make_tiers(
         host = HostIndex(whole=cache.is_recurrent, limit_bytes=host_budget_bytes)
     if cache_dir is not None:
         try:
-            disk = DiskIndex(cache_dir, guard=guard, whole=cache.is_recurrent, limit_bytes=disk_limit_bytes)
+            disk = DiskIndex(Path(cache_dir), guard=guard, whole=cache.is_recurrent, limit_bytes=disk_limit_bytes)
         except OSError as error:
             raise EngineError(f"the cache folder {cache_dir} cannot be used: {error}") from error
     return None if host is disk is None else Tiers(cache, mover, guard=guard, host=host, disk=disk)

@@ -13,7 +13,7 @@ from agentform.runtime.cache.ranges import PositionRanges, count, cut
 from agentform.runtime.cache.salt import salted, split_salt
 from agentform.runtime.scheduling.logits import Rows
 from agentform.runtime.scheduling.segment import Segment
-from agentform.runtime.scheduling.snapshot_placement import SnapshotPoints
+from agentform.runtime.scheduling.state_cursor import StateCursor
 from agentform.runtime.thread_channel import Mailbox
 
 __all__ = ["Job"]
@@ -58,12 +58,7 @@ class Job(ABC):
         self._computed = 0
         self._position = 0
         self._stored = 0  # tokens of `ids` whose KV exists; more than `_position` where a state is being rebuilt
-        self._load: PositionRanges | None = None  # what the slot is to start from at the next segment
-        self._settle: tuple[int, PositionRanges] | None = (
-            None  # where a warm-up ends, and the snapshot to put back there
-        )
-        self._is_broken = False  # whether the state in the slot is undefined
-        self._points = SnapshotPoints()
+        self._state = StateCursor()
 
     @property
     @abstractmethod
@@ -98,28 +93,12 @@ class Job(ABC):
         self._cache, self._lease, self._save_state = cache, lease, save_state
         self._position, self._stored = lease.start, lease.num_matched
         if cache.is_recurrent:
-            self._start_from(lease)
-            fork = lease.num_matched if lease.diverged else None
-            self._points = SnapshotPoints.of(self.num_prompt, self._boundaries, start=lease.start, fork=fork)
+            self._position = self._state.start(lease, num_prompt=self.num_prompt, boundaries=self._boundaries)
         return True
-
-    def _start_from(self, lease: Lease) -> None:
-        """What the slot is loaded with, and which tokens run again for it."""
-        snapshot = lease.source.snapshot if lease.source is not None else None
-        self._load = None if lease.is_live else snapshot.runs if snapshot is not None else ()
-        if snapshot is None or not lease.refresh:
-            return
-        self._position = lease.start - lease.refresh
-        if self._position:
-            self._settle = lease.start, snapshot.runs
-        else:  # all tokens run again, and the state is exact
-            self._load = ()
 
     def expect_fork(self, at: int) -> None:
         """A request that waits goes another way after the first `at` tokens: a place worth a snapshot."""
-        is_warming = self._settle is not None and at <= self._settle[0]
-        if self.cache.is_recurrent and not is_warming:
-            self._points.want(at)
+        self._state.expect_fork(at)
 
     def rewind(self) -> None:
         """A step failed and left the recurrent state undefined: go through the sequence again from its start."""
@@ -128,7 +107,8 @@ class Job(ABC):
         self.cache.loaded(self.lease)
         self.cache.drop_pending(self.lease)
         self.cache.shrink(self.lease, self._stored)
-        self._position, self._load, self._settle = 0, (), None
+        self._position = 0
+        self._state.restart()
 
     def fail(self, error: BaseException) -> None:
         """End with an error; one that is not agentform's own is wrapped."""
@@ -138,7 +118,7 @@ class Job(ABC):
             wrapped = EngineError(f"the request failed inside the engine: {type(error).__name__}: {error}")
             wrapped.__cause__ = error
             error = wrapped
-        self._is_broken = True
+        self._state.is_broken = True
         try:
             self._end()
         finally:
@@ -185,21 +165,11 @@ class Job(ABC):
             rows=tuple(rows),
             num_stored=max(0, min(self._stored, stop) - start),
             slot=self.lease.slot,
-            load=self._load,
-            num_warm=self._settle[0] - start if self._settle is not None else 0,
-            settle=self._settle_in(start, stop),
-            saves=self._saves(start, stop),
+            load=self._state.load,
+            num_warm=self._state.num_warm(start),
+            settle=self._state.settle_in(start, stop),
+            saves=self._state.saves(start, stop, lambda point: self.cache.snapshot_room(self.lease, point)),
         )
-
-    def _settle_in(self, start: int, stop: int) -> tuple[int, PositionRanges] | None:
-        if self._settle is None or self._settle[0] > stop:
-            return None
-        return self._settle[0] - start, self._settle[1]
-
-    def _saves(self, start: int, stop: int) -> tuple[tuple[int, PositionRanges], ...]:
-        """Snapshots to take in `(start, stop]`, where there is room for them."""
-        rooms = [(point, self.cache.snapshot_room(self.lease, point)) for point in self._points.take(start, stop)]
-        return tuple((point - start, runs) for point, runs in rooms if runs is not None)
 
     def _advance(self, segment: Segment, *, num_ahead: int = 0) -> None:
         """The segment was computed: move on, and give the tree the snapshots that were taken.
@@ -209,9 +179,7 @@ class Job(ABC):
         self._count_computed(len(segment.token_ids) - num_ahead)
         self._position += segment.num_chain
         self._stored = max(self._stored, self._position)
-        self._load = None
-        if self._settle is None or self._settle[0] <= self._position:
-            self._settle = None
+        if self._state.advance(self._position):
             self.cache.loaded(self.lease)
         if segment.saves:
             self._keep()
@@ -231,9 +199,7 @@ class Job(ABC):
     def _save_end(self) -> None:
         """Take a snapshot of the live state where the sequence stands, if it is worth one and there is room."""
         lease = self._lease
-        if lease is None or lease.slot is None or self._save_state is None or not self._has_state:
-            return
-        if not self._points.is_worth(self._position):
+        if lease is None or lease.slot is None or self._save_state is None or not self._state.ends(self._position):
             return
         runs = self.cache.snapshot_room(lease, self._position)
         if runs is not None:
@@ -254,13 +220,8 @@ class Job(ABC):
     def _end(self) -> None:
         self.done = True
         if self._lease is not None and self._cache is not None:
-            live = self.ids[: self._position] if self._has_state and not self._is_broken else ()
+            live = self.ids[: self._position] if self._state.has_state and not self._state.is_broken else ()
             self._cache.close(self._lease, ends_turn=self.ended_turn, live=live)
-
-    @property
-    def _has_state(self) -> bool:
-        """Whether the slot holds the state after the tokens computed so far."""
-        return self._load is None and self._settle is None
 
     def _count_computed(self, num: int) -> None:
         self._computed += num

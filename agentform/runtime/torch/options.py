@@ -61,8 +61,3 @@ class EngineOptions:
             raise InvalidRequest("max_batch_tokens must be at least 1")
         if self.refresh_tokens < 0:
             raise InvalidRequest(f"refresh_tokens is {self.refresh_tokens}")
-
-    @property
-    def cache_folder(self) -> Path | None:
-        """`cache_dir` as a path."""
-        return Path(self.cache_dir) if self.cache_dir is not None else None
