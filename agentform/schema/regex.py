@@ -104,7 +104,9 @@ def _step(found: re.Match[str], inside: bool) -> str:
         case "\\c":
             return f"\\x{ord(text[2]) % 32:02x}" if len(text) == 3 else text
         case "\\u" if found.group(2) is not None:
-            return re.escape(chr(int(found.group(2), 16)))
+            if (code := int(found.group(2), 16)) > sys.maxunicode:
+                raise re.error(f"there is no character {code:#x}")
+            return re.escape(chr(code))
         case "\\/" | "\\-":
             return text
         case "(?":

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from agentform.runtime.engine import Sampling
+from agentform.runtime.scheduling.logits import LEAST_TEMPERATURE, check_highest
 
 __all__ = ["NumpySampler", "logprobs"]
 
@@ -25,9 +26,13 @@ class NumpySampler:
         """The next token's id; logits `[vocabulary]`, allowed the same shape or shorter."""
         if allowed is not None:
             logits = np.where(allowed, logits[: len(allowed)], -np.inf)
+        highest = float(logits.max())
+        check_highest(highest)
         if self._sampling.temperature == 0:
             return int(logits.argmax())
-        return self._draw(logits.astype(np.float64) / self._sampling.temperature)
+        # The difference first: however low the temperature, the highest stays 0 and the others go to minus infinity.
+        with np.errstate(over="ignore"):
+            return self._draw((logits.astype(np.float64) - highest) / max(self._sampling.temperature, LEAST_TEMPERATURE))
 
     def _draw(self, logits: npt.NDArray[np.float64]) -> int:
         weights = np.exp(logits - logits.max())
@@ -49,5 +54,6 @@ class NumpySampler:
 def logprobs(row: npt.NDArray[np.float32], ids: Sequence[int]) -> list[float]:
     """See `agentform.runtime.scheduling.logits.LogProbs`; row `[vocabulary]`."""
     highest = row.max()
+    check_highest(float(highest))
     total = float(highest) + float(np.log(np.exp(row - highest, dtype=np.float64).sum()))
     return [float(row[i]) - total for i in ids]

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from agentform.errors import EngineError
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["LogProbs", "Row", "Rows", "Sampler"]
+__all__ = ["LEAST_TEMPERATURE", "LogProbs", "Row", "Rows", "Sampler", "check_highest"]
+
+LEAST_TEMPERATURE = 1e-37
+"""Below it a float32 has no room; the highest logit takes it all long before."""
 
 Row: TypeAlias = Any
 """`[vocabulary]`: a tensor or an array that can be sliced."""
@@ -27,3 +33,12 @@ class Sampler(Protocol):
     def pick(self, logits: Row, allowed: npt.NDArray[np.bool_] | None = None) -> int:
         """The next token's id; `allowed` is of the shape of `logits` or shorter."""
         ...
+
+
+def check_highest(logit: float) -> None:
+    """Raise EngineError if the highest logit of a row is no number: then none is, and any token would be a guess."""
+    if not math.isfinite(logit):
+        raise EngineError(
+            f"the model computed {logit} instead of logits: its weights are damaged, or its activations overflow the "
+            "dtype; try dtype float32"
+        )

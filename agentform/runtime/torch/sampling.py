@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from agentform.runtime.engine import Sampling
+from agentform.runtime.scheduling.logits import LEAST_TEMPERATURE, check_highest
 
 __all__ = ["TorchSampler", "logprobs"]
 
@@ -23,13 +24,16 @@ class TorchSampler:
         self._generator.manual_seed(sampling.seed)
 
     def pick(self, logits: Tensor, allowed: npt.NDArray[np.bool_] | None = None) -> int:
-        """The next token's id; logits `[vocabulary]`, allowed the same shape."""
+        """The next token's id; logits `[vocabulary]`, allowed the same shape. Raises EngineError where they are NaN."""
         if allowed is not None:
             seen = torch.from_numpy(allowed).to(logits.device)
             logits = logits[: len(seen)].masked_fill(~seen, float("-inf"))
+        highest, at = logits.float().max(dim=-1)
+        check_highest(float(highest))
         if self._sampling.temperature == 0:
-            return int(logits.argmax())
-        return self._draw(logits.float() / self._sampling.temperature)
+            return int(at)
+        # The difference first: however low the temperature, the highest stays 0 and the others go to minus infinity.
+        return self._draw((logits.float() - highest) / max(self._sampling.temperature, LEAST_TEMPERATURE))
 
     def _draw(self, logits: Tensor) -> int:
         if self._sampling.top_p >= 1:
@@ -43,4 +47,6 @@ class TorchSampler:
 
 def logprobs(row: Tensor, ids: Sequence[int]) -> list[float]:
     """See `agentform.runtime.scheduling.logits.LogProbs`; row `[vocabulary]`."""
-    return row.float().log_softmax(dim=-1)[list(ids)].tolist()
+    row = row.float()
+    check_highest(float(row.max()))
+    return row.log_softmax(dim=-1)[list(ids)].tolist()

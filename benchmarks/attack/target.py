@@ -1,0 +1,161 @@
+"""A server process under attack: its memory is capped and watched, and its `/health` is asked all the time."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+__all__ = ["KEYS", "Target", "attacked"]
+
+KEYS = ("the-key-of-one-client", "the-key-of-another-one")
+_ADDRESS = re.compile(r"served at http://127\.0\.0\.1:(\d+)/v1")
+_START_S = 300.0
+_STOP_S = 30.0
+_SAMPLE_S = 0.05
+
+
+@dataclass(eq=False)
+class Target:
+    """The process, and what was seen of it since `watch_anew`."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+    log: Path
+    cap_bytes: int
+    peak_bytes: int = 0
+    was_killed: bool = False
+    """By the watchdog, for its memory."""
+    health_s: list[float] = field(default_factory=list[float])
+    """How long each answer of `/health` took; infinite where there was none."""
+    _ended: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def url(self) -> str:
+        """Where it answers."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process that was started still runs."""
+        return self.process.poll() is None
+
+    def rss_bytes(self) -> int:
+        """Resident memory now; 0 when it is gone."""
+        try:
+            pages = Path(f"/proc/{self.process.pid}/statm").read_text(encoding="ascii").split()[1]
+        except (OSError, IndexError):
+            return 0
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    def post(
+        self, path: str, body: Any = None, *, key: str = KEYS[0], timeout: float = 120, **how: Any
+    ) -> httpx.Response:
+        """Ask; `content=` sends bytes as they are."""
+        headers = {"authorization": f"Bearer {key}", "content-type": "application/json", **how.pop("headers", {})}
+        with httpx.Client(timeout=timeout, trust_env=False) as client:
+            given = how if body is None else {"json": body, **how}
+            return client.post(self.url + path, headers=headers, **given)
+
+    def model(self) -> str:
+        """What the server calls its model."""
+        reply = httpx.get(self.url + "/v1/models", headers={"authorization": f"Bearer {KEYS[0]}"}, trust_env=False)
+        return str(reply.json()["data"][0]["id"])
+
+    def watch_anew(self) -> None:
+        """Forget what was seen."""
+        self.peak_bytes, self.health_s = self.rss_bytes(), []
+
+    def is_healthy(self, within_s: float = 60) -> bool:
+        """Whether `/health` says so, at the latest by then."""
+        until = time.monotonic() + within_s
+        while time.monotonic() < until and self.is_alive:
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                if self._health(10) == 200:
+                    return True
+            time.sleep(0.1)
+        return False
+
+    def watch_memory(self) -> None:
+        """Until the end: end the process where it takes more than it may."""
+        while not self._ended.wait(_SAMPLE_S):
+            now = self.rss_bytes()
+            self.peak_bytes = max(self.peak_bytes, now)
+            if now > self.cap_bytes:
+                self.was_killed = True
+                self.process.kill()
+
+    def watch_health(self) -> None:
+        """Until the end: ask `/health` as a load balancer does, each time anew."""
+        while not self._ended.wait(_SAMPLE_S):
+            started = time.perf_counter()
+            try:
+                took = time.perf_counter() - started if self._health(30) == 200 else float("inf")
+                took = max(took, time.perf_counter() - started)
+            except (OSError, http.client.HTTPException):
+                took = float("inf")
+            self.health_s.append(took)
+
+    def end(self) -> None:
+        """Stop watching and stop the process."""
+        self._ended.set()
+        if self.is_alive:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def _health(self, timeout: float) -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        try:
+            connection.request("GET", "/health")
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+
+@contextlib.contextmanager
+def attacked(model: str, folder: Path, *, cap_bytes: int, deadline_s: float = 60) -> Iterator[Target]:
+    """Start `agentform serve` with two keys; it is ended with the block, whatever happens."""
+    keys, log = folder / "keys", folder / "serve.log"
+    keys.write_text("\n".join(KEYS) + "\n", encoding="ascii")
+    command = [sys.executable, "-m", "agentform", "serve", "--model", model, "--port", "0", "--api-key-file", str(keys)]
+    limits = ["--deadline-s", str(deadline_s), "--max-tokens", "8", "--reasoning-tokens", "4", "--grace-s", "2"]
+    with log.open("wb") as out:
+        process = subprocess.Popen([*command, *limits], stdout=out, stderr=out, env={**os.environ, "COLUMNS": "200"})
+    target = Target(process, 0, log, cap_bytes)
+    watchers = [threading.Thread(target=watch, daemon=True) for watch in (target.watch_memory, target.watch_health)]
+    try:
+        target.port = _port(target)
+        for watcher in watchers:
+            watcher.start()
+        yield target
+    finally:
+        target.end()
+        for watcher in watchers:
+            if watcher.ident is not None:
+                watcher.join()
+
+
+def _port(target: Target) -> int:
+    until = time.monotonic() + _START_S
+    while time.monotonic() < until and target.is_alive:
+        if found := _ADDRESS.search(target.log.read_text(encoding="utf-8", errors="replace")):
+            return int(found[1])
+        time.sleep(0.05)
+    raise RuntimeError(f"the server did not start:\n{target.log.read_text(encoding='utf-8', errors='replace')}")
