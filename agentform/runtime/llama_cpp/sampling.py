@@ -32,7 +32,9 @@ class NumpySampler:
             return int(logits.argmax())
         # The difference first: however low the temperature, the highest stays 0 and the others go to minus infinity.
         with np.errstate(over="ignore"):
-            return self._draw((logits.astype(np.float64) - highest) / max(self._sampling.temperature, LEAST_TEMPERATURE))
+            return self._draw(
+                (logits.astype(np.float64) - highest) / max(self._sampling.temperature, LEAST_TEMPERATURE)
+            )
 
     def _draw(self, logits: npt.NDArray[np.float64]) -> int:
         weights = np.exp(logits - logits.max())

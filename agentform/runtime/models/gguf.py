@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentform.errors import WeightsCorrupt
+from agentform.runtime.models.checked import readable
 from agentform.runtime.models.extras import torch_extra
 from agentform.runtime.models.gguf_tokenizer import write_tokenizer
 from agentform.runtime.models.int4_file import split_q4_1, write_four_bit
@@ -50,12 +51,14 @@ def convert_gguf(gguf: Path, folder: Path) -> None:
     """
     with torch_extra():
         from safetensors.torch import save_file
-    reader = _open(gguf)
-    save_file(_tensors(reader), folder / "model.safetensors", metadata={"format": "pt"})
-    write_four_bit(_four_bit(reader), folder)
-    _write_json(folder / "config.json", _config(reader))
-    _write_json(folder / "generation_config.json", _token_ids(reader))
-    write_tokenizer(reader, folder)
+    with readable(gguf):
+        reader = _open(gguf)
+        config = _config(reader)
+        save_file(_tensors(reader), folder / "model.safetensors", metadata={"format": "pt"})
+        write_four_bit(_four_bit(reader), folder)
+        _write_json(folder / "config.json", config)
+        _write_json(folder / "generation_config.json", _token_ids(reader))
+        write_tokenizer(reader, folder)
 
 
 def add_four_bit(gguf: Path, folder: Path) -> None:
@@ -74,8 +77,8 @@ def _open(gguf: Path) -> GGUFReader:
         from gguf import GGUFReader
     try:
         reader = GGUFReader(gguf)
-    except (ValueError, IndexError, OSError) as error:
-        raise WeightsCorrupt(f"{gguf} is not a GGUF file that can be read: {error}") from error
+    except Exception as error:  # it believes all counts and offsets, and fails in as many ways
+        raise WeightsCorrupt(f"{gguf} is not a GGUF file that can be read: {type(error).__name__}: {error}") from error
     if (architecture := _value(reader, "general.architecture")) != "llama":
         raise WeightsCorrupt(f"{gguf} holds a {architecture!r} model; the converter knows 'llama'")
     return reader

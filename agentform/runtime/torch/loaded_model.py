@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from agentform.errors import EngineError
+from agentform.runtime.models.checked import check_config, readable
 from agentform.runtime.models.digest import digest_of
 from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
 from agentform.runtime.torch.cpu.process_tuning import give_back_freed_memory
@@ -36,14 +37,17 @@ def load(
     `weights` says what is kept of weights that the folder has in 4 bits too, see `TorchEngine`.
 
     Raises:
+        WeightsCorrupt: files are missing, damaged or do not belong together; a tensor that is missing is named.
         EngineError: for a model that the engine cannot serve.
     """
     if not (folder / "config.json").is_file():
         raise EngineError(f"{folder} holds no config.json and so is no model folder")
+    check_config(folder)
     chosen = dtype or default_dtype(device)
-    model = load_model(folder, dtype=chosen, device=device)
-    kept = make_products(model, folder, weights)
-    tokenizer = HFTokenizer(folder)
+    with readable(folder):
+        model = load_model(folder, dtype=chosen, device=device)
+        kept = make_products(model, folder, weights)
+        tokenizer = HFTokenizer(folder)
     give_back_freed_memory()  # reading a vocabulary of 50,000 tokens leaves 18 MB behind
     return LoadedModel(
         model=model,

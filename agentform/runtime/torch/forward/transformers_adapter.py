@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from agentform.errors import EngineError
+from agentform.errors import EngineError, WeightsCorrupt
 from agentform.runtime.torch.forward.kv_pool import LayerShape
 from agentform.runtime.torch.forward.llama import DenseModel, load_dense_model
 from agentform.runtime.torch.forward.recurrent_cache import Layer, LinearState, ShapeProbe
@@ -92,16 +92,28 @@ def load_model(folder: Path, *, dtype: torch.dtype, device: torch.device) -> Cau
 def _from_transformers(folder: Path, dtype: torch.dtype, device: torch.device) -> CausalModel:
     from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM
 
-    config = AutoConfig.from_pretrained(folder)
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False)  # else a terminal would be asked
     _refuse_unsupported(config)
     AttentionInterface.register(_NAME, _attention)
     try:
         with _no_progress_bar():
-            model = AutoModelForCausalLM.from_pretrained(folder, config=config, dtype=dtype, attn_implementation=_NAME)
+            model, found = AutoModelForCausalLM.from_pretrained(
+                folder, config=config, dtype=dtype, attn_implementation=_NAME, output_loading_info=True
+            )
     except ValueError as error:
         raise EngineError(f"transformers cannot load {config.model_type!r} from {folder}: {error}") from error
+    _refuse_incomplete(folder, found)
     nn.Module.to(model, device)  # in place
     return prepare(model)
+
+
+def _refuse_incomplete(folder: Path, found: Mapping[str, Any]) -> None:
+    """transformers fills in with random numbers what it does not find."""
+    if missing := sorted(map(str, found.get("missing_keys", ()))):
+        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+        raise WeightsCorrupt(f"{folder} has no weights for {', '.join(missing[:3])}{more}")
+    if other := sorted(map(str, found.get("mismatched_keys", ()))):
+        raise WeightsCorrupt(f"{folder}: weights of another shape than config.json says: {', '.join(other[:3])}")
 
 
 def prepare(model: CausalModel) -> CausalModel:
