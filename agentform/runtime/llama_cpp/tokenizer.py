@@ -78,6 +78,7 @@ class LlamaTokenizer(HFTokenizer):
             special=[mark.content for mark in marks.values() if mark.special], structural=structural
         )
         self._control_tokens = {mark.content: (i, mark) for i, mark in marks.items()}  # type: ignore[assignment]
+        self.control_ids = frozenset(marks)
 
     @cached_property
     def eos_ids(self) -> frozenset[int]:
