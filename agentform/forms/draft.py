@@ -14,8 +14,9 @@ leaves, or has only joint solutions that the model finds very improbable, is dec
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 
 import anyio.to_thread
@@ -74,14 +75,27 @@ async def fill_form(session: Session, filling: Filling) -> FormState:
         Abstained: a choice stayed below the limits on legal mass or probability.
         EngineError: the engine cannot serve a request; DeadlineExceeded among them.
     """
-    state = await _draft(session, filling, FormState(root=filling.target.form.root), filling.point)
     attempts: list[Attempt] = []
-    while violations := filling.target.validator.check(state.value):
+    root = filling.target.form.root
+    step: Callable[[], Awaitable[FormState]] = partial(_draft, session, filling, FormState(root=root), filling.point)
+    while True:
+        try:
+            state = await step()
+        except ArgumentMalformed as error:
+            found = (Violation(pointer=error.pointer, reason=error.reason),)
+            attempts.append(Attempt(arguments=error.written, violations=found))
+            if len(attempts) > session.limits.repairs:
+                raise
+            point = filling.refusal.after(error.written, found)
+            step = partial(_draft, session, filling, FormState(root=root), point)
+            continue
+        violations = filling.target.validator.check(state.value)
+        if not violations:
+            return state
         attempts.append(Attempt(arguments=state.value, violations=violations))
         if len(attempts) > session.limits.repairs:
             raise CallRejected(filling.target.name, attempts)
-        state = await _repaired(session, filling, state, attempts)
-    return state
+        step = partial(_repaired, session, filling, state, attempts)
 
 
 async def _draft(session: Session, filling: Filling, state: FormState, point: InsertionPoint) -> FormState:

@@ -10,14 +10,14 @@ from agentform.decoding.session import Session
 from agentform.decoding.token_context import Context
 from agentform.errors import ArgumentMalformed, ArgumentsTruncated, GrammarError, InvalidInput
 from agentform.forms.progress import Watch
-from agentform.forms.repetition import find_loop
+from agentform.forms.repetition import find_loop, find_overflow, find_repeated_key
 from agentform.forms.state import FormPiece, FormState
 from agentform.grammar.spec import GrammarSpec
 from agentform.messages import JsonValue
 from agentform.runtime.engine import Tokenizer
 from agentform.schema.form import Free, Path, pointer
 from agentform.schema.json_text import dumps, loads
-from agentform.schema.tighten import narrowed
+from agentform.schema.tighten import narrowed, with_keys
 
 __all__ = ["write_leaf", "write_leaves"]
 
@@ -81,36 +81,45 @@ async def write_leaf(
 ) -> FormState:
     """Generate a free leaf at `context` under the leaf's own grammar; `follow` comes after it.
 
-    Where it ran into its token limit because a list, string or number in it repeated itself, it is generated again
-    with a bound on that, at most `Limits.repairs` times.
+    Where it ran into its token limit because a list, string or number in it repeated itself, or names a key twice or
+    a number that no float holds, it is generated again without room for that, at most `Limits.repairs` times.
 
     Raises:
         ArgumentsTruncated: the leaf was not complete within `Limits.argument_tokens`, and no bound ended it.
         ArgumentMalformed: what was written is no strict JSON, though the grammar let it pass.
     """
-    cut: ArgumentsTruncated | None = None
-    for _ in range(session.limits.repairs + 1):
+    fault: ArgumentsTruncated | ArgumentMalformed | None = None
+    for attempt in range(session.limits.repairs + 1):
         try:
             text = await _generate(session, context, leaf, follow=follow[:_FOLLOW_CHARACTERS], watch=watch)
-        except ArgumentsTruncated as error:
-            cut, shorter = error, _shorter(leaf, error.written)
-            if shorter is None:
+        except (ArgumentsTruncated, ArgumentMalformed) as error:
+            fault, narrower = error, _narrower(leaf, error, last=attempt + 1 == session.limits.repairs)
+            if narrower is None:
                 raise
-            leaf = shorter
+            leaf = narrower
         except GrammarError as error:
-            if cut is None:
+            if fault is None:
                 raise
-            raise cut from error  # the bound left nothing to write
+            raise fault from error  # the bound left nothing to write
         else:
-            return state.with_text(leaf.path, text, shortened=cut is not None)
-    assert cut is not None
-    raise cut
+            return state.with_text(leaf.path, text, shortened=fault is not None)
+    assert fault is not None
+    raise fault
 
 
-def _shorter(leaf: Free, written: str) -> Free | None:
-    """The leaf with a bound where `written` loops, if it does and the schema leaves room for a bound."""
-    loop = find_loop(written)
+def _narrower(leaf: Free, fault: ArgumentsTruncated | ArgumentMalformed, *, last: bool) -> Free | None:
+    """The leaf without room for what went wrong, if the schema leaves room for the rest.
+
+    A loop gets a bound, keys that came twice get names, and the object no others where that is the last attempt.
+    """
+    repeated = find_repeated_key(fault.written)
+    if isinstance(fault, ArgumentMalformed):
+        loop, closed = None if repeated else find_overflow(fault.written), last
+    else:
+        loop, closed = find_loop(fault.written), True
     schema = None if loop is None else narrowed(leaf.schema, loop.steps, loop.kind, loop.bound)
+    if schema is None and repeated is not None:
+        schema = with_keys(leaf.schema, repeated.steps, repeated.keys, closed=closed)
     return None if schema is None else replace(leaf, schema=schema)
 
 

@@ -7,9 +7,10 @@ least half of it is one period, repeated. Where something new was said to the en
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -17,7 +18,7 @@ from agentform.errors import InvalidInput
 from agentform.schema.json_text import loads
 from agentform.schema.tighten import BoundedKind, PathStep
 
-__all__ = ["Loop", "find_loop"]
+__all__ = ["Loop", "RepeatedKey", "find_loop", "find_overflow", "find_repeated_key"]
 
 _LEAST_PERIODS = 3
 _LEAST_CHARACTERS = 16
@@ -93,8 +94,52 @@ class _Open:
         return {"maxLength": sum(loop)} if self.kind == "string" else dict(_NUMBER_BOUND)
 
 
+@dataclass(frozen=True, kw_only=True)
+class RepeatedKey:
+    """An object that names a key twice."""
+
+    steps: tuple[PathStep, ...]
+    """The way to it from the whole value."""
+    keys: tuple[str, ...]
+    """Its keys up to there, each once, in the order in which they were written."""
+
+
+def find_repeated_key(written: str) -> RepeatedKey | None:
+    """The first object in a JSON text, or in the beginning of one, that names a key twice."""
+    for stack in _walk(written):
+        keys = [key for _, key in stack[-1].parts] if stack and stack[-1].kind == "object" else []
+        if keys and keys[-1] in keys[:-1]:
+            return RepeatedKey(steps=_steps(stack[:-1]), keys=tuple(keys[:-1]))
+    return None
+
+
+def find_overflow(written: str) -> Loop | None:
+    """The first number in a JSON text that is too large for a float, with a bound that is not."""
+    for stack in _walk(written):
+        here = stack[-1] if stack else None
+        if here is not None and here.kind == "number" and math.isinf(float(here.parts[0][1])):
+            return Loop(steps=_steps(stack[:-1]), kind="number", bound=_NUMBER_BOUND)
+    return None
+
+
+def _steps(stack: Sequence[_Open]) -> tuple[PathStep, ...]:
+    return tuple(outer.step for outer in stack)
+
+
 def _opened(text: str) -> list[_Open]:
     """All that is open at the end of the text, outermost first."""
+    stack: list[_Open] = []
+    for stack in _walk(text):
+        here = stack[-1] if stack else None
+        if here is not None and here.kind == "number":
+            if here.since < len(text):
+                continue
+            return [*stack[:-1], _characters(text, here.parts[0][0], "number")]
+    return [outer for outer in stack if outer.kind != "number"]
+
+
+def _walk(text: str) -> Iterator[list[_Open]]:
+    """What is open after each token, outermost first; a number is, with its text, right after its token."""
     stack: list[_Open] = []
     for token in _TOKEN.finditer(text):
         mark, here = token[0], stack[-1] if stack else None
@@ -107,14 +152,16 @@ def _opened(text: str) -> list[_Open]:
                 here.parts.append((token.start(), str(loads(mark))))
             here.at_value = mark == ":"
         elif mark.startswith('"') and not token["end"]:
-            return [*stack, _characters(text, token.start() + 1, "string")]
-        elif mark[0] in "-0123456789" and token.end() == len(text):
-            return [*stack, _characters(text, token.start(), "number")]
+            yield [*stack, _characters(text, token.start() + 1, "string")]
+            return
+        elif mark[0] in "-0123456789":
+            yield [*stack, _Open(kind="number", since=token.end(), parts=[(token.start(), mark)])]
+            continue
         elif mark == "," and here is not None:
             if here.kind == "array":
                 here.parts.append((here.since, text[here.since : token.start()].strip()))
             here.since, here.at_value = token.end(), False
-    return stack
+        yield stack
 
 
 def _characters(text: str, start: int, kind: BoundedKind) -> _Open:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from agentform.json_schema.keywords import Schema, SchemaDict
 from agentform.messages import JsonValue
 from agentform.schema.json_text import plain
-from agentform.schema.normalize import merge
+from agentform.schema.normalize import asked_of, merge
 
-__all__ = ["BoundedKind", "PathStep", "narrowed"]
+__all__ = ["BoundedKind", "PathStep", "changed_at", "narrowed", "with_keys"]
 
 PathStep: TypeAlias = "int | tuple[str, ...]"
 """Into a list: an index. Into an object: the keys that were written, in order, of which the last one leads on."""
@@ -47,17 +47,35 @@ def narrowed(
     `schema` is self-contained; its references have the form `#/$defs/name`. `None` where it forbids what the bound
     allows, or asks for no more anyway, and where a bound might leave nothing to accept, as beside a pattern.
     """
+    return changed_at(schema, steps, lambda node: _bounded(node, kind, bound))
+
+
+def with_keys(
+    schema: Mapping[str, JsonValue] | bool, steps: tuple[PathStep, ...], keys: Sequence[str], *, closed: bool
+) -> SchemaDict | None:
+    """The schema with names for the keys of an object to which the steps lead, so that each can stand there once.
+
+    With `closed` it holds no others. `None` where nothing is left to narrow, or where it would hold too few.
+    """
+    return changed_at(schema, steps, lambda node: _keyed(node, keys, closed=closed))
+
+
+def changed_at(
+    schema: Mapping[str, JsonValue] | bool,
+    steps: tuple[PathStep, ...],
+    change: Callable[[SchemaDict], SchemaDict | None],
+) -> SchemaDict | None:
+    """The schema with `change` applied to what it asks of the value to which the steps lead, and of no other."""
     known: Schema = schema if isinstance(schema, bool) else plain(schema)
     defs = {} if isinstance(known, bool) else known.get("$defs", {})
-    made = _Narrowing(defs, kind, bound).at(known, steps)
+    made = _Narrowing(defs, change).at(known, steps)
     return {**made, "$defs": defs} if made is not None and defs else made
 
 
 @dataclass(frozen=True)
 class _Narrowing:
     defs: Mapping[str, Schema]
-    kind: BoundedKind
-    bound: Mapping[str, float]
+    change: Callable[[SchemaDict], SchemaDict | None]
 
     def at(self, schema: Schema, steps: tuple[PathStep, ...]) -> SchemaDict | None:
         node = self._merged(schema)
@@ -66,7 +84,7 @@ class _Narrowing:
         if "anyOf" in node:
             return self._arms(node, steps)
         if not steps:
-            return _bounded(node, self.kind, self.bound)
+            return self.change(node)
         if node.keys() & _BLOCKING:
             return None
         step, further = steps[0], steps[1:]
@@ -114,6 +132,18 @@ def _bounded(node: SchemaDict, kind: BoundedKind, bound: Mapping[str, float]) ->
     if made == node or not isinstance(made, dict) or any(_is_empty(made, *ends) for ends in _RANGES):
         return None
     return made
+
+
+def _keyed(node: SchemaDict, keys: Sequence[str], *, closed: bool) -> SchemaDict | None:
+    if not _allows(node, "object") or node.keys() & (_LISTED | {"unevaluatedProperties"}):
+        return None
+    named = node.get("properties", {})
+    members = {**named, **{key: asked_of(node, key) for key in keys if key not in named}}
+    if closed:
+        made = {**node, "properties": members, "additionalProperties": False}
+        made.pop("patternProperties", None)
+        return made if len(members) >= node.get("minProperties", 0) else None
+    return {**node, "properties": members} if len(members) > len(named) else None
 
 
 def _is_empty(node: SchemaDict, least: str, most: str) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
+from dataclasses import replace
 from typing import Annotated, Any
 
 import pytest
@@ -11,9 +13,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from agentform.decoding.limits import Limits
-from agentform.errors import ArgumentsTruncated, GrammarError
+from agentform.errors import ArgumentsTruncated, GrammarError, InvalidInput
 from agentform.forms.fill import fill
-from agentform.forms.repetition import find_loop
+from agentform.forms.repetition import find_loop, find_overflow, find_repeated_key
 from agentform.grammar.compile import Compiler
 from agentform.grammar.spec import GrammarSpec
 from agentform.grammar.vocabulary import Vocabulary
@@ -23,7 +25,7 @@ from agentform.runtime.scripted.script import Fill
 from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
 from agentform.schema.dependencies import DependsOn
 from agentform.schema.json_text import dumps
-from agentform.schema.tighten import narrowed
+from agentform.schema.tighten import narrowed, with_keys
 from tests.support.tiny_tokenizer import write_tiny_tokenizer
 
 ROUTES = '["bank", "check", "poll", "check", ' + '"bank", "check", "poll", "poll", ' * 3 + '"bank", "ch'
@@ -116,6 +118,8 @@ def test_a_period_that_comes_again_to_the_end_is_found(before, period, times, cu
 @given(text=st.text('{}[],:"\\ u12ae-.', max_size=60))
 def test_any_text_at_all_is_read_without_a_fault(text):
     find_loop(text)
+    with suppress(InvalidInput, ValueError):
+        find_repeated_key(text)
 
 
 @pytest.fixture(scope="module")
@@ -128,9 +132,13 @@ def grammars(tmp_path_factory):
 def greedy(grammars, schema, wanted, max_tokens=80):
     """What a model writes that wants to write `wanted`, and ends where that is no longer legal; whether it did end."""
     compiler, tokens = grammars
-    matcher = compiler.compile(GrammarSpec(kind="json_schema", text=dumps(schema))).matcher()
-    written = ""
+    compiled = compiler.compile(GrammarSpec(kind="json_schema", text=dumps(schema)))
+    matcher, written = compiled.matcher(), ""
     for _ in range(max_tokens):
+        if forced := matcher.forced().token_ids:
+            matcher.accept(*forced)
+            written += b"".join(map(compiled.vocabulary.token_bytes, forced)).decode()
+            continue
         following = wanted[len(written) :][:1] if wanted.startswith(written) else ""
         allowed = matcher.allowed()
         legal = [character for character in following + '"]}' if allowed[tokens[character]]]
@@ -306,3 +314,69 @@ async def test_a_leaf_with_a_bound_that_is_kept_through_a_repair_of_another_stay
     filled = await fill(ScriptedEngine([script]), "Hello", Stay, limits=LIMITS)
     assert filled.value == Stay(tags=["a b"], nights=14)
     assert [filled[p].how for p in ("/tags", "/nights")] == ["repaired", "repaired"]
+
+
+@pytest.mark.parametrize(
+    ("written", "steps", "keys"),
+    [
+        ('{"a": 1, "a": 2}', (), ("a",)),
+        ('{"a": 1, "b": {"c": [1], "d": 2, "c": 3}, "x": 1}', (("a", "b"),), ("c", "d")),
+        ('[{"a": 1}, {"b": "x", "b', (), None),
+        ('[{"a": 1}, {"b": "x", "b"', (1,), ("b",)),
+        ('{"a": {"a": 1}, "b": {"a": "a"}}', (), None),
+        ('{"\\u0061": 1, "a": 2}', (), ("a",)),
+    ],
+)
+def test_a_key_that_comes_twice_is_found_where_it_is(written, steps, keys):
+    found = find_repeated_key(written)
+    assert (found and (found.steps, found.keys)) == (keys and (steps, keys))
+
+
+def test_a_number_beyond_floats_is_found_where_it_is():
+    assert find_overflow('{"a": 1, "b": [2, 1e999]}').steps == (("a", "b"), 1)
+    assert find_overflow('{"a": "1e999", "b": 1e99}') is None
+
+
+MAP = {"type": "object", "additionalProperties": {"type": "integer"}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "wanted", "value"),
+    [
+        (MAP, '{"ab": 1, "ab": 2}', {"ab": 1}),
+        ({**MAP, "properties": {"q": {"type": "string"}}}, '{"q": "x", "ab": 1, "ab": 2}', {"q": "x", "ab": 1}),
+        ({"type": "array", "items": MAP}, '[{"a": 1, "a": 1, ' + '"a": 1, ' * 20, [{"a": 1}]),
+        (
+            {"type": "object", "patternProperties": {"^[ab]+$": {"type": "integer"}}, "additionalProperties": False},
+            '{"ab": 1, "ab": 2}',
+            {"ab": 1},
+        ),
+    ],
+)
+def test_under_the_names_of_its_keys_an_object_says_each_once(grammars, schema, wanted, value):
+    written, _ = greedy(grammars, schema, wanted)
+    found = find_repeated_key(written)
+    narrower = with_keys(schema, found.steps, found.keys, closed=True)
+    again, complete = greedy(grammars, narrower, wanted)
+    assert find_repeated_key(again) is None
+    assert complete
+    assert json.loads(again) == value
+
+
+class TwiceEngine(ScriptedEngine):
+    """Writes a key twice as long as its grammar gives the key no name."""
+
+    async def generate(self, request):
+        async for chunk in super().generate(request):
+            if request.grammar is not None and '"properties"' not in request.grammar.text:
+                chunk = replace(chunk, text=chunk.text.replace('"k": 1', '"k": 1, "k": 1'))
+            yield chunk
+
+
+@pytest.mark.anyio
+async def test_a_map_that_names_a_key_twice_is_written_again_with_names_for_its_keys():
+    engine = TwiceEngine([Fill("Hello", {"k": 1})])
+    filled = await fill(engine, "Hello", dict[str, int])
+    assert filled.value == {"k": 1}
+    assert filled[""].how == "repaired"
+    assert len(written_schemas(engine)) == 2
