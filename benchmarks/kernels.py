@@ -17,7 +17,7 @@ from rich.table import Table
 from torch import Tensor
 
 from agentform.kernels import gated_delta, state_pack
-from benchmarks.harness import Context
+from benchmarks.common.harness import Context
 
 __all__ = ["bars", "measure", "measure_pack", "measure_replay", "measure_restore", "measure_step", "run", "show"]
 

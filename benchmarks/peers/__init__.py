@@ -9,14 +9,14 @@ import argparse
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from benchmarks.harness import Context
+    from benchmarks.common.harness import Context
 
 __all__ = ["add_arguments", "run"]
 
 
 def run(context: Context) -> None:
     """Measure and report."""
-    from benchmarks.peers.run import run as run_peers
+    from benchmarks.peers.benchmark import run as run_peers
 
     run_peers(context)
 

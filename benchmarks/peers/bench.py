@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from agentform.runtime.engine import Tokenizer
-from benchmarks.harness import Context
+from benchmarks.common.harness import Context
+from benchmarks.common.processes import ChildFailed
 from benchmarks.peers.identity import difference
-from benchmarks.peers.process import PeerFailed, Process
+from benchmarks.peers.process import Process
 from benchmarks.peers.roster import Peer
 from benchmarks.peers.task import Model, Task, Written
 from benchmarks.peers.validity import is_valid
@@ -53,6 +54,7 @@ class Bench:
         A stopped child does not notice that its parent is gone.
         """
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+        self.folder.mkdir(parents=True, exist_ok=True)
         try:
             for peer in self.roster.values():
                 self._say(f"{peer.title}: loading")
@@ -61,7 +63,7 @@ class Bench:
                     process = self.processes[peer.name] = self.start(peer)
                     self.versions[peer.name] = process.ask({"op": "versions", "packages": list(peer.shows)})
                     self.settings[peer.name] = process.load(self.model)
-                except (Skipped, PeerFailed) as reason:
+                except (Skipped, ChildFailed) as reason:
                     self.drop(peer.name, str(reason))
             yield self
         finally:
@@ -87,7 +89,7 @@ class Bench:
                 found = self.processes[name].ask({"op": "prompt_ids", "task": task.as_json()})
                 if said := difference(task, found, opening):
                     self.drop(name, said)
-            except PeerFailed as error:
+            except ChildFailed as error:
                 self.drop(name, str(error))
 
     @property
@@ -121,7 +123,7 @@ class Bench:
             return None
         try:
             return self.processes[name].run(task)
-        except PeerFailed as error:
+        except ChildFailed as error:
             if work != "aside":
                 self.fault(name, work=work, case=case, turn=turn, reason=str(error))
             if self.processes[name].is_gone:

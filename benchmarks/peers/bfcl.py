@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agentform.messages import Message
-from benchmarks.harness import Context
+from benchmarks.common.harness import Context
 from benchmarks.schemas.functions import as_json_schema
 
 __all__ = ["Question", "load_questions"]

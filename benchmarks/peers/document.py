@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import PLOTS, RESULTS
+from benchmarks.common.harness import PLOTS, RESULTS, ROOT
+from benchmarks.common.tables import between_marks, rewrite
 from benchmarks.peers.lines import Line, Share, lines_of
 from benchmarks.peers.plots import draw
 from benchmarks.peers.report import goals, markdown, summary
@@ -15,9 +16,9 @@ from benchmarks.peers.roster import read_roster
 
 __all__ = ["DOCUMENT", "README", "document", "render"]
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "measurements.md"
-README = Path(__file__).parents[2] / "README.md"
-_BEGIN, _END = "<!-- peers: begin -->", "<!-- peers: end -->"
+DOCUMENT = ROOT / "docs" / "measurements.md"
+README = ROOT / "README.md"
+_MARKS = "peers"
 
 
 def document(found: Mapping[str, Any]) -> None:
@@ -26,19 +27,13 @@ def document(found: Mapping[str, Any]) -> None:
     lines = lines_of(figures["rows"], figures["faults"])
     roster = {name: peer for name, peer in read_roster().items() if name in figures["versions"]}
     pictures = draw(lines, roster, PLOTS)
-    _rewrite(DOCUMENT, "\n".join(_section(found, lines, pictures)))
-    _rewrite(README, summary(lines, roster))
+    rewrite(DOCUMENT, _MARKS, "\n".join(_section(found, lines, pictures)))
+    rewrite(README, _MARKS, summary(lines, roster))
 
 
 def render(text: str, section: str) -> str:
     """The document with `section` between its marks; unchanged without them."""
-    before, begin, rest = text.partition(_BEGIN)
-    _, end, after = rest.partition(_END)
-    return f"{before}{begin}\n\n{section}\n\n{end}{after}" if begin and end else text
-
-
-def _rewrite(path: Path, section: str) -> None:
-    path.write_text(render(path.read_text(encoding="utf-8"), section), encoding="utf-8")
+    return between_marks(text, _MARKS, section)
 
 
 def _section(found: Mapping[str, Any], lines: list[Line | Share], pictures: list[Path]) -> Iterator[str]:

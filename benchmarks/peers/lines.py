@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.common.bootstrap import Gap, Ratio, gap, ratio
 from benchmarks.peers.bench import Row
 from benchmarks.peers.roster import OURS
-from benchmarks.peers.statistics import Difference, Ratio, difference, ratio
 
 __all__ = ["Figures", "Line", "Share", "lines_of"]
 
@@ -56,9 +56,9 @@ class Share:
         """The peer's share."""
         return 100 * statistics.fmean(self.figures[name].values()) if self.figures.get(name) else None
 
-    def difference(self, name: str) -> Difference | None:
+    def gap(self, name: str) -> Gap | None:
         """The peer minus agentform, in points, over the items that both were asked."""
-        return None if name == OURS else difference(self.figures.get(name, {}), self.figures.get(OURS, {}))
+        return None if name == OURS else gap(self.figures.get(name, {}), self.figures.get(OURS, {}))
 
 
 def lines_of(rows: Sequence[Row], faults: Sequence[Row]) -> list[Line | Share]:

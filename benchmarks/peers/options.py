@@ -19,6 +19,7 @@ WORKS = {
     "e": "prefill",
     "f": "start",
     "g": "start",
+    "i": "speed",
 }
 """Letters of the command line and the modules of `works`; validity (h) comes with a and b."""
 

@@ -11,7 +11,7 @@ from agentform.decoding.tool_format import DEFAULT_FORMAT, ToolText, conversatio
 from agentform.messages import Message
 from agentform.runtime.engine import Tokenizer
 from agentform.schema.target import load
-from benchmarks.forms.items import Item
+from benchmarks.common.items import Item
 from benchmarks.peers.task import Task
 
 __all__ = ["OPENING", "answer_task", "call_schema", "call_task", "form_task", "message_json", "text_task"]

@@ -8,9 +8,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.common.bootstrap import Ratio
 from benchmarks.peers.lines import Line, Share
 from benchmarks.peers.roster import OURS, Peer
-from benchmarks.peers.statistics import Ratio
 
 __all__ = ["as_data", "goals", "markdown", "show", "summary"]
 
@@ -73,7 +73,7 @@ def as_data(line: Line | Share) -> dict[str, Any]:
     """Plain data for the result file."""
     told: dict[str, Any] = {}
     for name in line.figures:
-        found = line.ratio(name) if isinstance(line, Line) else line.difference(name)
+        found = line.ratio(name) if isinstance(line, Line) else line.gap(name)
         key = "ratio" if isinstance(line, Line) else "difference"
         told[name] = {"value": line.value(name), key: found.as_dict() if found else None}
     return {"letter": line.letter, "what": line.what, "unit": line.unit, "peers": told}
@@ -106,7 +106,7 @@ def _cell(line: Line | Share, name: str) -> str:
     if value is None:
         return "–"
     if isinstance(line, Share):
-        gap = line.difference(name)
+        gap = line.gap(name)
         return f"{value:.0f}" + (f" · {gap.mean:+.0f} [{gap.low:+.0f}, {gap.high:+.0f}]" if gap else "")
     times = line.ratio(name)
     return _figure(value) + (f" · {times.median:.2g}× [{times.low:.2g}, {times.high:.2g}]" if times else "")

@@ -62,6 +62,8 @@ class Written:
     cached_tokens: int | None = None
     completion_tokens: int | None = None
     finish: str | None = None
+    cpu_s: float | None = None
+    """Processor time of the peer and all below it, all threads together; the child measures it."""
 
 
 class Driver(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.harness import Context
+from benchmarks.common.harness import Context
 from benchmarks.schemas.cases import SEED
 
 __all__ = ["run"]

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentform.errors import InvalidInput
-from benchmarks.harness import Context
+from agentform.grammar.vocabulary import Vocabulary
+from benchmarks.common.harness import Context
 
-__all__ = ["QUICK_CASES", "SEED", "Case", "cases", "tokenizer_json"]
+__all__ = ["QUICK_CASES", "SEED", "Case", "cases", "tokenizer_json", "vocabulary_of"]
 
 SEED = 0
 QUICK_CASES = 200
+_ENDS = ("<|im_end|>", "<|endoftext|>")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +45,15 @@ def tokenizer_json(context: Context) -> str:
     from agentform.runtime.models.resolve import ensure_weights
 
     return (ensure_weights(CATALOGUE["smollm2-135m"]) / "tokenizer.json").read_text(encoding="utf-8")
+
+
+def vocabulary_of(tokenizer_json: str) -> Vocabulary:
+    """The vocabulary of a tokenizer file, ended by its ChatML tokens."""
+    added = json.loads(tokenizer_json)["added_tokens"]
+    words = json.loads(tokenizer_json)["model"]["vocab"]
+    size = max([item["id"] for item in added] + list(words.values())) + 1
+    ends = [item["id"] for item in added if item["content"] in _ENDS]
+    return Vocabulary(tokenizer_json, size=size, eos_ids=ends)
 
 
 def _read(context: Context) -> list[Case]:

@@ -9,7 +9,8 @@ from typing import Any
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks.harness import Context, quantiles
+from benchmarks.common.bootstrap import quantiles
+from benchmarks.common.harness import Context
 from benchmarks.schemas.cases import Case, cases, tokenizer_json
 from benchmarks.schemas.engines import ENGINES, SAMPLED
 from benchmarks.schemas.measure import Grammatical, Whole

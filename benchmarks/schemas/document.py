@@ -5,26 +5,25 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from agentform.grammar.keywords import FORMATS, KEYWORDS
 from agentform.json_schema.keywords import ANNOTATIONS
 from agentform.schema.keywords import LEFT_TO_VALIDATION
+from benchmarks.common.harness import ROOT
+from benchmarks.common.tables import between_marks
 from benchmarks.schemas.suite import RATCHET
 
 __all__ = ["DOCUMENT", "render"]
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "schema_support.md"
-_BEGIN, _END = "<!-- tables: begin -->", "<!-- tables: end -->"
+DOCUMENT = ROOT / "docs" / "schema_support.md"
+_MARKS = "tables"
 _LEVELS = {"enforced": "yes", "partly": "partly", "validated": "validation"}
 
 
 def render(text: str) -> str:
     """The document with its tables as the data says."""
-    before, _, rest = text.partition(_BEGIN)
-    _, _, after = rest.partition(_END)
-    return f"{before}{_BEGIN}\n\n{chr(10).join(_tables())}\n\n{_END}{after}"
+    return between_marks(text, _MARKS, "\n".join(_tables()))
 
 
 def _tables() -> Iterator[str]:

@@ -14,9 +14,8 @@ from agentform.grammar.spec import GrammarSpec
 from agentform.schema.json_text import dumps
 from agentform.schema.refs import Document
 from agentform.schema.target import Target, load
-from benchmarks.harness import Context
-from benchmarks.schemas.cases import tokenizer_json
-from benchmarks.schemas.workers import vocabulary_of
+from benchmarks.common.harness import Context
+from benchmarks.schemas.cases import tokenizer_json, vocabulary_of
 
 __all__ = ["as_json_schema", "run_functions", "show"]
 

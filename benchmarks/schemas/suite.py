@@ -21,9 +21,8 @@ from agentform.schema.json_text import dumps
 from agentform.schema.refs import Document
 from agentform.schema.target import load
 from agentform.schema.validate import SchemaValidator
-from benchmarks.harness import Context
-from benchmarks.schemas.cases import tokenizer_json
-from benchmarks.schemas.workers import vocabulary_of
+from benchmarks.common.harness import Context
+from benchmarks.schemas.cases import tokenizer_json, vocabulary_of
 
 __all__ = ["DRAFTS", "RATCHET", "run_suite", "show"]
 

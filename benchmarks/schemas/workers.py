@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import multiprocessing
+import sys
 from collections.abc import Sequence
-from multiprocessing.connection import Connection
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from agentform.grammar.vocabulary import Vocabulary
+from benchmarks.common.processes import Child, ChildFailed
 from benchmarks.schemas.cases import Case
-from benchmarks.schemas.engines import ENGINES
-from benchmarks.schemas.measure import Grammatical, Whole, measure_form, measure_grammar
+from benchmarks.schemas.measure import Grammatical, Whole
 
-__all__ = ["FORM", "Worker", "vocabulary_of"]
+__all__ = ["FORM", "Worker"]
 
 FORM = "form"
 _START_S = 120.0
-_WARM_UP = Case(name="", schema={"type": "object"}, instances=(({}, True), ([], False)))
-_ENDS = ("<|im_end|>", "<|endoftext|>")
 
 
 class Worker:
@@ -28,61 +26,38 @@ class Worker:
         self._engine = engine
         self._tokenizer_json = tokenizer_json
         self._limit_s = limit_s
-        self._start()
+        self._folder = TemporaryDirectory()
+        self._child = self._started()
 
     def measure(self, cases: Sequence[Case]) -> list[Any]:
         """`Whole` for the form, `Grammatical` for a grammar engine; one for each case."""
-        done: list[Any] = []
-        while len(done) < len(cases):
-            try:
-                self._pipe.send(cases[len(done) :])
-                while len(done) < len(cases) and self._pipe.poll(self._limit_s):
-                    done.append(self._pipe.recv())
-                reason = f"no answer within {self._limit_s:g} s"
-            except (EOFError, OSError) as error:
-                reason = f"the engine's process died: {error!r}"
-            if len(done) < len(cases):
-                done.append((Whole if self._engine == FORM else Grammatical)(error=reason))
-                self.close()
-                self._start()
-        return done
+        return [self._one(case) for case in cases]
 
     def close(self) -> None:
         """End the process."""
-        self._process.kill()
-        self._process.join()
-        self._pipe.close()
+        self._child.close()
+        self._folder.cleanup()
 
-    def _start(self) -> None:
-        spawning = multiprocessing.get_context("spawn")
-        self._pipe, theirs = spawning.Pipe()
-        self._process = spawning.Process(target=_serve, args=(theirs, self._engine, self._tokenizer_json), daemon=True)
-        self._process.start()
-        theirs.close()
-        if not self._pipe.poll(_START_S) or self._pipe.recv() != "ready":
-            raise RuntimeError(f"the process of {self._engine} did not start")
+    def _one(self, case: Case) -> Any:
+        kind = Whole if self._engine == FORM else Grammatical
+        try:
+            return _read(kind, self._child.ask({"op": "run", **asdict(case)}, limit_s=self._limit_s))
+        except ChildFailed as reason:
+            self._child.close(grace_s=0)
+            self._child = self._started()
+            return kind(error=str(reason))
+
+    def _started(self) -> Child:
+        command = [sys.executable, "-m", "benchmarks.schemas.child", self._engine]
+        child = Child(command, Path(self._folder.name, "log"))
+        try:
+            child.ask({"op": "load", "tokenizer_json": self._tokenizer_json}, limit_s=_START_S)
+        except ChildFailed:
+            child.close(grace_s=0)
+            raise
+        return child
 
 
-def vocabulary_of(tokenizer_json: str) -> Vocabulary:
-    """The vocabulary of a tokenizer file, ended by its ChatML tokens."""
-    added = json.loads(tokenizer_json)["added_tokens"]
-    words = json.loads(tokenizer_json)["model"]["vocab"]
-    size = max([item["id"] for item in added] + list(words.values())) + 1
-    ends = [item["id"] for item in added if item["content"] in _ENDS]
-    return Vocabulary(tokenizer_json, size=size, eos_ids=ends)
-
-
-def _serve(pipe: Connection, engine: str, tokenizer_json: str) -> None:
-    if engine == FORM:
-        measure_form(_WARM_UP)
-        pipe.send("ready")
-        while True:
-            for case in pipe.recv():
-                pipe.send(measure_form(case))
-    vocabulary = vocabulary_of(tokenizer_json)
-    made = ENGINES[engine](vocabulary)
-    measure_grammar(made, vocabulary, _WARM_UP, own=engine == "agentform")
-    pipe.send("ready")
-    while True:
-        for case in pipe.recv():
-            pipe.send(measure_grammar(made, vocabulary, case, own=engine == "agentform"))
+def _read(kind: type[Any], said: dict[str, Any]) -> Any:
+    """Lists of JSON are tuples again."""
+    return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in said.items()})

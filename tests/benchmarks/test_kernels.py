@@ -7,7 +7,7 @@ import torch
 from rich.console import Console
 
 from benchmarks import kernels
-from benchmarks.harness import Context
+from benchmarks.common.harness import Context
 
 CPU = torch.device("cpu")
 

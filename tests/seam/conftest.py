@@ -129,7 +129,7 @@ def double_engine(torch_engine, seam_model):
 @pytest.fixture(scope="session")
 def sglang_server(seam_model):
     """SGLang's own server, as a process."""
-    from benchmarks._sglang import server
+    from benchmarks.sglang.servers import server
 
     with server(
         seam_model.folder, max_total_tokens=4096, max_running_requests=8, load_snapshot_publish_interval=1
@@ -146,7 +146,7 @@ def server_engine(sglang_server):
 @pytest.fixture(scope="session")
 def router_engine(sglang_server):
     """SGLang's router before the same server."""
-    from benchmarks._sglang import router
+    from benchmarks.sglang.servers import router
 
     with router([sglang_server], policy="cache_aware") as running, over_http(running.url, sglang_server) as found:
         yield found

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from benchmarks._sglang import free_port
+from benchmarks.sglang.servers import free_port
 from tests.support.tiny_model import write_tiny_model
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "scale_out"

@@ -12,7 +12,7 @@ from agentform import Agent, Conversation, Limits, load_engine, tool
 from agentform.errors import EngineUnavailable
 from agentform.events import AnswerDelta, ReasoningDelta
 from agentform.runtime.sglang.wire.retry_policy import RetryPolicy
-from benchmarks._sglang import free_port, server
+from benchmarks.sglang.servers import free_port, server
 from tests.support.tiny_model import write_tiny_model
 
 pytestmark = pytest.mark.anyio

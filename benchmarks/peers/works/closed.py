@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.forms.timing_form import timing_item
+from benchmarks.common.timing_form import timing_item
 from benchmarks.peers.bench import Bench, rotated
 from benchmarks.peers.prompts import form_task, text_task
 from benchmarks.peers.roster import OURS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentform.messages import Message
-from benchmarks.forms.items import Item
+from benchmarks.common.items import Item
 from benchmarks.peers.bench import Bench, rotated
 from benchmarks.peers.prompts import form_task, text_task
 

@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from agentform.messages import Message
-from benchmarks.forms.timing_form import timing_item
+from benchmarks.common.processes import ChildFailed
+from benchmarks.common.timing_form import timing_item
 from benchmarks.peers.bench import Bench, rotated
-from benchmarks.peers.process import PeerFailed
 from benchmarks.peers.prompts import call_task, form_task, text_task
 from benchmarks.peers.roster import OURS
 from benchmarks.peers.task import Task
@@ -53,7 +53,7 @@ def _start(bench: Bench, name: str, call: Task, form: Task, turn: int, *, weight
         for task in (form, text_task(form, max_tokens=_TEXT_TOKENS)):
             process.run(task)
         peak = process.ask({"op": "memory"})
-    except PeerFailed as error:
+    except ChildFailed as error:
         bench.fault(name, work="start", case="first call", turn=turn, reason=str(error))
         return
     finally:

@@ -8,8 +8,8 @@ from agentform import PriorStore
 from agentform.runtime.models.catalogue import CATALOGUE
 from agentform.runtime.models.resolve import resolve_model
 from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
-from benchmarks.forms.timing_form import timing_item
-from benchmarks.harness import Context
+from benchmarks.common.harness import Context
+from benchmarks.common.timing_form import timing_item
 from benchmarks.peers.bfcl import load_questions
 from benchmarks.peers.drivers.agentform import Agentform
 from benchmarks.peers.identity import difference

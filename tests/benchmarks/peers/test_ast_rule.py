@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from agentform.schema.json_text import dumps
-from benchmarks.harness import Context
+from benchmarks.common.harness import Context
 from benchmarks.peers.ast_rule import is_accepted
 from benchmarks.peers.bfcl import load_questions
 from benchmarks.peers.prompts import call_schema

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.peers.child import serve
-from benchmarks.peers.memory import descendants, peak_bytes
-from benchmarks.peers.process import PeerFailed, Process
+from benchmarks.common.processes import ChildFailed, answer_lines, descendants, peak_bytes
+from benchmarks.peers.child import operations_of
+from benchmarks.peers.process import Process
 from benchmarks.peers.task import Model, Task, Written
 from tests.support.waiting import wait_until
 
@@ -58,20 +58,20 @@ def test_a_task_goes_out_and_comes_back(process):
 
 
 def test_an_error_is_reported_and_the_process_goes_on(process):
-    with pytest.raises(PeerFailed, match="ValueError: no"):
+    with pytest.raises(ChildFailed, match="ValueError: no"):
         process.run(task("fail"))
     assert process.run(task("a")).text == "bb"
     assert not process.is_gone
 
 
 def test_a_death_is_reported_with_its_last_words(process):
-    with pytest.raises(PeerFailed, match="status 1: I have had enough"):
+    with pytest.raises(ChildFailed, match="status 1: I have had enough"):
         process.run(task("die"))
     assert process.is_gone
 
 
 def test_who_does_not_answer_in_time_is_gone(process):
-    with pytest.raises(PeerFailed, match="no answer within"):
+    with pytest.raises(ChildFailed, match="no answer within"):
         process.run(task("sleep"), limit_s=0.05)
     assert process.is_gone
 
@@ -122,11 +122,13 @@ def test_a_child_answers_every_line_and_ends_at_quit(capsys):
         {"op": "run", "task": TASK.as_json()},
     ]
     driver, out = Echo(), io.StringIO()
-    serve(driver, io.StringIO("".join(json.dumps(line) + "\n" for line in asked)), out)
+    lines = io.StringIO("".join(json.dumps(line) + "\n" for line in asked))
+    answer_lines(operations_of(driver), lines, out)
     loaded, failed, ran, ids, versions, memory, *rest = (json.loads(line) for line in out.getvalue().splitlines())
     assert loaded == {"value": {"colour": "blue"}}
     assert failed == {"error": "KeyError: 'gone'"}
     assert ran["value"]["text"] == "a"
+    assert ran["value"]["cpu_s"] >= 0
     assert ids == {"value": [3, 1, 2]}
     assert versions == {"value": {"pytest": pytest.__version__}}
     assert memory["value"] > 1 << 20

@@ -13,17 +13,17 @@ import benchmarks.peers
 from agentform.messages import Message
 from agentform.runtime.scripted.byte_tokenizer import ByteTokenizer
 from agentform.schema.json_text import dumps
-from benchmarks.harness import Context
+from benchmarks.common.harness import Context
+from benchmarks.common.processes import ChildFailed
 from benchmarks.peers.bench import Bench, rotated
 from benchmarks.peers.bfcl import load_questions
 from benchmarks.peers.identity import difference
 from benchmarks.peers.options import WORKS, add_arguments, modules
-from benchmarks.peers.process import PeerFailed
 from benchmarks.peers.prompts import OPENING, answer_task, call_task, text_task
 from benchmarks.peers.roster import OURS, read_roster
 from benchmarks.peers.task import Model, Written, shared_length
 from benchmarks.peers.venvs import Skipped, python_of
-from benchmarks.peers.works import calls, conversation
+from benchmarks.peers.works import calls, conversation, speed
 
 FOLDER = Path(benchmarks.peers.__file__).parent
 
@@ -87,7 +87,7 @@ def test_options():
     given = parser.parse_args(["--only", "guidance", "--work", "a,d"])
     assert (given.only, given.work) == (["guidance"], ["a", "d"])
     assert modules(["d", "a", "g", "f"]) == ["closed", "decode", "start"]
-    assert modules(list(WORKS)) == ["closed", "calls", "conversation", "decode", "prefill", "start"]
+    assert modules(list(WORKS)) == ["closed", "calls", "conversation", "decode", "prefill", "start", "speed"]
     with pytest.raises(SystemExit):
         parser.parse_args(["--work", "z"])
 
@@ -143,7 +143,7 @@ class Fake:
     def run(self, task):
         self.asked.append((self.name, task))
         if self.name == "guidance" and task.kind == "call" and task.max_tokens > 1:
-            raise PeerFailed("cannot")
+            raise ChildFailed("cannot")
         text = '{"name": "rooms_book", "arguments": {"room": "blue", "people": 6}}' if task.kind == "call" else "Hi."
         tokens = {"prompt_tokens": len(task.ids), "cached_tokens": 5, "completion_tokens": task.max_tokens}
         return Written(text=text, seconds=0.1 * task.max_tokens, **tokens)
@@ -201,3 +201,38 @@ def test_a_conversation_has_a_call_and_an_answer_per_turn(bench):
     conversation.measure(bench)
     ours = [(row["round"], row["case"]) for row in bench.rows if row["peer"] == OURS]
     assert ours == [(turn, case) for turn in range(3) for case in ("call", "answer")]
+
+
+def test_a_folder_for_the_peers_is_made_where_there_is_none(bench, tmp_path, monkeypatch):
+    monkeypatch.setattr("benchmarks.peers.bench.signal.signal", lambda *_: None)
+    bench.folder = tmp_path / "not" / "there"
+    bench.roster, bench.processes = {}, {}
+    with bench.open():
+        assert bench.folder.is_dir()
+
+
+def test_speed_is_measured_for_each_kind_of_weights_and_number_of_threads(bench, tmp_path, monkeypatch):
+    loaded = []
+
+    class Fresh(Fake):
+        def load(self, model):
+            loaded.append((self.name, model.weights, model.threads))
+
+        def ask(self, request):
+            return 5_000_000
+
+        def run(self, task):
+            return Written(
+                text="", seconds=float(task.max_tokens), completion_tokens=task.max_tokens, cpu_s=task.max_tokens / 2
+            )
+
+    monkeypatch.setattr(Bench, "start", lambda self, peer, log: Fresh(peer.name, self.asked))
+    monkeypatch.setattr(speed, "_read_speed", lambda threads: 1e9)
+    bench.pythons = dict.fromkeys((OURS, "llama_cpp"), tmp_path)
+    speed.measure(bench)
+    assert loaded == [(OURS, kind, 1) for kind in ("both", "four_bit", "wide")] + [("llama_cpp", "both", 1)]
+    assert {row["case"] for row in bench.rows if row["work"] == "speed"} == {"prompt", "1", "65", "memory"}
+    assert [row["bytes_per_s"] for row in bench.rows if row["work"] == "read"] == [1e9]
+    shown = speed.table(bench.rows, 1)
+    assert [next(iter(column.cells)) for column in shown.columns][:5] == ["both", "64", "1000", "1.00", "500"]
+    assert shown.row_count == 4

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.common.bootstrap import gap, ratio
 from benchmarks.peers import document as module
+from benchmarks.peers.benchmark import merged
 from benchmarks.peers.document import render
 from benchmarks.peers.lines import Line, Share, lines_of
 from benchmarks.peers.plots import draw
 from benchmarks.peers.report import as_data, goals, markdown, summary
 from benchmarks.peers.roster import read_roster
-from benchmarks.peers.run import merged
-from benchmarks.peers.statistics import difference, ratio
 
 ROSTER = {name: peer for name, peer in read_roster().items() if name in ("agentform", "llama_cpp", "guidance")}
 
@@ -35,11 +35,11 @@ def test_a_ratio_is_taken_within_the_round():
 
 def test_without_a_common_round_there_is_no_ratio():
     assert ratio({1: 2.0}, {0: 1.0}) is None
-    assert difference({}, {0: 1.0}) is None
+    assert gap({}, {0: 1.0}) is None
 
 
-def test_a_difference_is_in_points_over_common_items():
-    found = difference({0: 1.0, 1: 0.0, 2: 1.0, 3: 1.0}, {0: 1.0, 1: 1.0, 2: 0.0, 3: 0.0, 9: 0.0})
+def test_a_gap_is_in_points_over_common_items():
+    found = gap({0: 1.0, 1: 0.0, 2: 1.0, 3: 1.0}, {0: 1.0, 1: 1.0, 2: 0.0, 3: 0.0, 9: 0.0})
     assert found is not None
     assert (found.mean, found.items) == (25.0, 4)
     assert found.low < 0 < found.high

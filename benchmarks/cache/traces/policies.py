@@ -1,0 +1,99 @@
+"""Where snapshots are taken and what is evicted: agentform's way, and the others that it is measured against."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from agentform.runtime.cache.eviction import Cut, GiveUp, evict
+from agentform.runtime.cache.handle import Lease
+from agentform.runtime.cache.radix_tree import RadixNode, RadixTree
+from agentform.runtime.cache.ranges import count
+from agentform.runtime.scheduling.snapshot_placement import SnapshotPoints
+from benchmarks.cache.traces.sessions import Ask
+
+__all__ = ["POLICIES", "Policy", "least_recently_used"]
+
+Places: TypeAlias = Callable[[Lease, Ask, int], list[int]]
+"""Numbers of blocks behind which a snapshot is taken, of the prompt and then of the answer."""
+
+_GRID_TOKENS = 512
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """One way to run the cache."""
+
+    name: str
+    places: Places
+    give_up: GiveUp
+
+
+def least_recently_used(tree: RadixTree, num: int, /, *, recurrent: bool) -> list[Cut]:
+    """Snapshots and bare leaves by their last use alone; a leaf goes with its snapshot."""
+    heap = [(_last_used(node), id(node), node) for node in tree.nodes() if _can_go(node)]
+    heapq.heapify(heap)
+    given: list[Cut] = []
+    while num > 0 and heap:
+        *_, node = heapq.heappop(heap)
+        parent = node.parent
+        cuts = _take(tree, node, num, recurrent)
+        num -= sum(count(each.runs) for each in cuts)
+        given += cuts
+        if parent is not None and parent.parent is not None and parent.snapshot is None and _can_go(parent):
+            # Behind the last snapshot nothing can be resumed: it goes at once where the model is recurrent.
+            heapq.heappush(heap, (0.0 if recurrent else parent.last_used, id(parent), parent))
+    return given
+
+
+def _in_bulk(tree: RadixTree, num: int, /, *, recurrent: bool) -> list[Cut]:
+    """The same, a sixty-fourth of the cache at a time: with a snapshot every 512 tokens each scan is long."""
+    return least_recently_used(tree, max(num, tree.num_snapshot_positions // 64), recurrent=recurrent)
+
+
+def _can_go(node: RadixNode) -> bool:
+    if node.snapshot is not None:
+        return not node.snapshot.locks
+    return not node.children and not node.locks
+
+
+def _last_used(node: RadixNode) -> float:
+    return node.snapshot.last_used if node.snapshot is not None else node.last_used
+
+
+def _take(tree: RadixTree, node: RadixNode, num: int, recurrent: bool) -> list[Cut]:
+    path, cuts = node.path(), []
+    if node.snapshot is not None:
+        cuts.append(Cut(node=node, path=path, runs=tree.detach(node), num_tokens=0))
+    if not node.children and not node.locks:
+        runs = tree.give_up(node, len(node.tokens) if recurrent else num)
+        cuts.append(Cut(node=node, path=path, runs=runs, num_tokens=count(runs)))
+    return cuts
+
+
+def _ours(lease: Lease, ask: Ask, block: int) -> list[int]:
+    """What the engine does, in tokens; a block is the finest place that a trace knows."""
+    fork = lease.num_matched * block if lease.diverged else None
+    boundaries = [each * block for each in ask.boundaries]
+    points = SnapshotPoints.of(ask.num_prompt, boundaries, start=lease.start * block, fork=fork)
+    places = points.take(0, ask.num_prompt)
+    end = (len(ask.prompt) + len(ask.written)) * block
+    return sorted({each // block for each in (*places, *([end] if points.is_worth(end) else []))})
+
+
+def _grid(lease: Lease, ask: Ask, block: int) -> list[int]:
+    every = max(1, _GRID_TOKENS // block)
+    return list(range(every, len(ask.prompt) + len(ask.written) + 1, every))
+
+
+def _end(lease: Lease, ask: Ask, block: int) -> list[int]:
+    return [len(ask.prompt) + len(ask.written)]
+
+
+POLICIES = (
+    Policy(name="ours", places=_ours, give_up=evict),
+    Policy(name="grid", places=_grid, give_up=_in_bulk),
+    Policy(name="end", places=_end, give_up=least_recently_used),
+)

@@ -1,0 +1,1 @@
+"""What settled a default once, and is run again on demand: `python -m studies NAME`."""
