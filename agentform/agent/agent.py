@@ -131,7 +131,7 @@ class Agent(Generic[OutputT]):
         """The agent as a tool of another one, which asks it one question per call, in a conversation of its own.
 
         What it uses is added to the usage of the run that calls it; cancellation, deadline and context pass down, and
-        so do observers and `approve` if it has none of its own.
+        so do observers if it has none of its own, and `approve`, which is asked before its own.
 
         Raises:
             InvalidToolName: `name`, by default the agent's, cannot name a tool.

@@ -9,6 +9,7 @@ from collections.abc import Container, Iterable
 from dataclasses import replace
 from typing import Annotated, Any, TypeVar
 
+from agentform.agent.approval import strictest
 from agentform.agent.conversation import Conversation
 from agentform.agent.options import RunSettings
 from agentform.agent.protocols import AgentLike
@@ -68,7 +69,7 @@ def _settings_below(own: RunSettings, limits: Limits | None, above: RunContext[A
         own,
         limits=limits,
         context=above.context,
-        approve=own.approve or (run.approve if run else None),
+        approve=strictest(run.approve if run else None, own.approve),
         observers=own.observers or (run.observers if run else ()),
         store=None,
     )

@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 
+from agentform.agent.approval import strictest
 from agentform.agent.conversation import Conversation
 from agentform.agent.observer import Done, RunObserved, TurnObserved, observed
 from agentform.agent.options import RunSettings
@@ -149,15 +150,20 @@ class Run:
         try:
             await self.session.within_deadline(functools.partial(self._work, work))
         finally:
-            self.conversation.messages[-1] = replace(message, calls=tuple(work.calls))
-            self.calls += work.calls
+            ran = work.ran
+            self.conversation.messages[-1] = replace(message, calls=tuple(ran))
+            self.calls += ran
             self.conversation.messages += work.messages()
         work.raise_failure()
 
     async def _work(self, work: ToolRound) -> None:
         await work.review()
         await work.run_tools()
-        handoffs = [(at, call) for at, call in enumerate(work.calls) if call.name in self.agent.handoffs]
+        handoffs = [
+            (at, call)
+            for at, call in enumerate(work.calls)
+            if call.name in self.agent.handoffs and work.results[at] is None  # none that was denied
+        ]
         if work.failures or not handoffs:
             return
         await self._hand_over(work, *handoffs[0])
@@ -167,6 +173,7 @@ class Run:
     async def _hand_over(self, work: ToolRound, at: int, call: ToolCall) -> None:
         self.agent = self.agent.handoffs[call.name]
         self.session.move_to(self.agent.engine)
+        self.approve = strictest(self.approve, self.agent.settings.approve)
         self._num_handoffs += 1
         await self.emit(HandedOff(call=call, agent=self.agent.name))
         await work.finish(at, ToolResult(call_id=call.id, name=call.name, content=f"{self.agent.name} takes over."))

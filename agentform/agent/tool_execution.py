@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 
-from agentform.agent.approval import Deny, review
+from agentform.agent.approval import Deny, copied, review
 from agentform.agent.observer import Done, Report, ToolObserved, observed
 from agentform.agent.protocols import RunView
 from agentform.agent.result_text import error_text, result_text, within
@@ -34,6 +34,8 @@ class ToolRound:
 
     def __post_init__(self) -> None:
         self.results = [None] * len(self.calls)
+        # Kept from everybody who is told of the calls: what is run is what was approved.
+        self._frozen = list(map(copied, self.calls))
 
     async def review(self) -> None:
         """Announce the calls and ask the human about each, one after the other.
@@ -43,13 +45,19 @@ class ToolRound:
         """
         for at, call in enumerate(self.calls):
             await self.run.emit(CallReady(call=call))
-            if self.run.approve is None or call.name not in self.run.agent.tools:
+            if self.run.approve is None or call.name not in self.run.agent.caller.targets:
                 continue
-            reviewed = await review(call, self.run.agent.tools[call.name], self.run.approve)
+            reviewed = await review(self._frozen[at], self.run.agent.caller.targets[call.name], self.run.approve)
             if isinstance(reviewed, Deny):
                 await self.finish(at, failed(call, f"Denied: {reviewed.reason}".rstrip(": ")))
             else:
-                self.calls[at] = reviewed
+                self._frozen[at] = reviewed
+                self.calls[at] = copied(reviewed)
+
+    @property
+    def ran(self) -> list[ToolCall]:
+        """The calls as they were run, whatever has become of `calls` in others' hands."""
+        return list(map(copied, self._frozen))
 
     async def run_tools(self) -> None:
         """Run the calls of tools that have no result yet. One that fails does not end the others."""
@@ -57,7 +65,7 @@ class ToolRound:
         async with anyio.create_task_group() as group:
             for at, call in enumerate(self.calls):
                 if self.results[at] is None and call.name in self.run.agent.tools:
-                    group.start_soon(self._run_one, at, call, limiter)
+                    group.start_soon(self._run_one, at, copied(self._frozen[at]), limiter)
 
     async def finish(self, at: int, result: ToolResult) -> None:
         """Take the result of a call and tell of it."""
@@ -83,7 +91,7 @@ class ToolRound:
 
     async def _run_one(self, at: int, call: ToolCall, limiter: anyio.CapacityLimiter) -> None:
         async with limiter:
-            await self.run.emit(ToolStarted(call=call))
+            await self.run.emit(ToolStarted(call=self.calls[at]))
             self.run.session.expect_return(after=call.name)
             tool = self.run.agent.tools[call.name]
             try:

@@ -19,11 +19,10 @@ from contextlib import aclosing
 from itertools import islice
 from typing import Any, TypeVar, cast
 
-import anyio
 import anyio.lowlevel
-import anyio.to_thread
 
 from agentform._util.text import said
+from agentform._util.threads import TOOLS, Place
 from agentform.errors import ToolAborted
 
 __all__ = ["called", "in_program"]
@@ -35,8 +34,8 @@ _MOST_PARTS = 10_000
 _CUT = f"[cut here: more than {_MOST_PARTS:,} parts]"
 
 
-async def called(name: str, fn: Callable[[], Any], *, in_thread: bool) -> Any:
-    """What the function returns; the parts of a generator, plain or async, as a list.
+async def called(name: str, fn: Callable[[], Any], *, place: Place | None) -> Any:
+    """What the function returns, called in a thread if there is a `place` for one; of a generator the parts, as a list.
 
     Raises:
         ToolAborted: it raised what is meant to end a program, a task or an iteration.
@@ -44,13 +43,15 @@ async def called(name: str, fn: Callable[[], Any], *, in_thread: bool) -> Any:
     """
 
     async def work() -> Any:
-        returned = await _in_thread(name, fn) if in_thread else fn()
+        returned = fn() if place is None else await _in_thread(name, fn, place.run)
         if inspect.isawaitable(returned):
             returned = await returned
         if isinstance(returned, AsyncIterable):
             return await _async_parts(cast("AsyncIterable[Any]", returned))
         # The generator of an async function is read in a thread as well: it may block.
-        return await _in_thread(name, lambda: returned) if isinstance(returned, Iterator) else returned
+        if not isinstance(returned, Iterator):
+            return returned
+        return await _in_thread(name, lambda: returned, TOOLS.run if place is None else place.run)
 
     return await in_program(name, work)
 
@@ -72,7 +73,7 @@ async def in_program(name: str, work: Callable[[], Awaitable[T]]) -> T:
         raise ToolAborted(name, type(error).__name__, said(error)) from error
 
 
-async def _in_thread(name: str, fn: Callable[[], Any]) -> Any:
+async def _in_thread(name: str, fn: Callable[[], Any], run: Callable[[Callable[[], Any]], Awaitable[Any]]) -> Any:
     def work() -> Any:
         try:
             returned = fn()
@@ -84,7 +85,7 @@ async def _in_thread(name: str, fn: Callable[[], Any]) -> Any:
         except BaseException as error:
             raise ToolAborted(name, type(error).__name__, said(error)) from error
 
-    return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+    return await run(work)
 
 
 def _parts(iterator: Iterator[Any]) -> list[Any]:

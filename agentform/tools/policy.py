@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 import anyio
 
+from agentform._util.threads import Place, Threads
 from agentform.errors import ToolTimeout
 
 __all__ = ["OnToolError", "ToolPolicy"]
@@ -38,8 +40,12 @@ class ToolPolicy:
         if self.retries < 0 or self.backoff_s < 0:
             raise ValueError(f"retries and backoff_s must not be negative, got {self.retries} and {self.backoff_s}")
 
-    async def run(self, name: str, attempt: Callable[[int], Awaitable[T]]) -> T:
+    async def run(
+        self, name: str, attempt: Callable[[int, Place | None], Awaitable[T]], *, threads: Threads | None = None
+    ) -> T:
         """What `attempt` returns, given the number of failures before it; tried again where the policy allows.
+
+        With `threads` it is given a place among them too; the time until there is one is not the attempt's.
 
         Raises:
             ToolTimeout: the last attempt took too long; it was cancelled.
@@ -47,14 +53,17 @@ class ToolPolicy:
         """
         for number in range(self.retries):
             try:
-                return await self._once(name, attempt, number)
+                return await self._once(name, attempt, number, threads)
             except self.retry_on:
                 await anyio.sleep(self.backoff_s * 2**number)
-        return await self._once(name, attempt, self.retries)
+        return await self._once(name, attempt, self.retries, threads)
 
-    async def _once(self, name: str, attempt: Callable[[int], Awaitable[T]], number: int) -> T:
-        # Not `fail_after`: a TimeoutError of the tool's own has to be told from ours.
-        with anyio.move_on_after(self.timeout_s) as scope:
-            return await attempt(number)
+    async def _once(
+        self, name: str, attempt: Callable[[int, Place | None], Awaitable[T]], number: int, threads: Threads | None
+    ) -> T:
+        async with nullcontext() if threads is None else threads.place() as place:
+            # Not `fail_after`: a TimeoutError of the tool's own has to be told from ours.
+            with anyio.move_on_after(self.timeout_s) as scope:
+                return await attempt(number, place)
         assert scope.cancelled_caught
         raise ToolTimeout(name, self.timeout_s)

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Generic, Union, get_args, get_origin, overloa
 
 from typing_extensions import ParamSpec, TypeVar
 
+from agentform._util.threads import TOOLS, Place
 from agentform.errors import (
     Attempt,
     CallRejected,
@@ -137,20 +138,23 @@ class Tool(Generic[P, R]):
         if violations:
             raise CallRejected(self.name, [Attempt(arguments=arguments, violations=violations)])
 
-        async def attempt(number: int) -> Any:
+        async def attempt(number: int, place: Place | None) -> Any:
             # Built anew for each attempt: a function may change what it is given.
             given = dict(self.target.validator.build(arguments))
             if self.context_parameter and context is not None:
                 given[self.context_parameter] = replace(context, attempt=number)
-            return await self._call(given)
+            return await self._call(given, place)
 
-        return await self.policy.run(self.name, attempt)
+        return await self.policy.run(self.name, attempt, threads=None if self._is_async else TOOLS)
 
-    async def _call(self, given: Mapping[str, Any]) -> Any:
-        args, kwargs = bind_arguments(inspect.signature(self.fn).parameters, given)
+    @property
+    def _is_async(self) -> bool:
         own = underlying(self.fn)
-        is_async = inspect.iscoroutinefunction(own) or inspect.isasyncgenfunction(own)
-        return await called(self.name, partial(self.fn, *args, **kwargs), in_thread=not is_async)
+        return inspect.iscoroutinefunction(own) or inspect.isasyncgenfunction(own)
+
+    async def _call(self, given: Mapping[str, Any], place: Place | None) -> Any:
+        args, kwargs = bind_arguments(inspect.signature(self.fn).parameters, given)
+        return await called(self.name, partial(self.fn, *args, **kwargs), place=place)
 
     def definition(self) -> dict[str, Any]:
         """The tool as chat templates and OpenAI-style servers take it."""

@@ -14,8 +14,9 @@ from agentform.agent.approval import Allow, Deny
 from agentform.agent.conversation import Conversation
 from agentform.decoding.limits import Limits
 from agentform.errors import DeadlineExceeded, InvalidInput
-from agentform.events import ToolFinished, ToolStarted
+from agentform.events import CallReady, ToolFinished, ToolStarted
 from agentform.testing import Call, Say, ScriptedEngine
+from agentform.tools.tool import tool
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
@@ -138,3 +139,54 @@ async def test_a_call_that_was_changed_counts_as_asked_for_again():
     agent = agent_of(house, lambda call: Allow({"room": "hall", "on": False}), *[KITCHEN] * 3, Say("Done."))
     result = await agent.run("On!")
     assert (result.finish, len(house.switched)) == ("repetition", 2)
+
+
+@pytest.mark.anyio
+async def test_what_is_done_to_the_arguments_after_they_were_approved_changes_nothing_of_what_runs():
+    held, ran = [], []
+
+    @tool
+    def pay(amount: int) -> str:
+        """Pays."""
+        ran.append(amount)
+        return "paid"
+
+    def approve(call):
+        held.append(call)
+        call.arguments["amount"] = 10**6
+        return True
+
+    async def meddle(event):
+        if isinstance(event, (CallReady, ToolStarted)):
+            event.call.arguments["amount"] = 10**6
+
+    engine = ScriptedEngine([Call("pay", {"amount": 5}), Say("Done.")])
+    async with Agent(engine, tools=[pay], approve=approve).stream("Pay.") as run:
+        async for event in run:
+            await meddle(event)
+    assert ran == [5]
+    assert run.result.calls[0].arguments == {"amount": 5}
+    assert run.result.messages[1].calls[0].arguments == {"amount": 5}
+
+
+@pytest.mark.anyio
+async def test_an_edit_is_frozen_too_and_is_what_is_told():
+    given = {"amount": 7}
+    ran = []
+
+    @tool
+    def pay(amount: int) -> str:
+        """Pays."""
+        ran.append(amount)
+        return "paid"
+
+    async def approve(call):
+        return Allow(given)
+
+    engine = ScriptedEngine([Call("pay", {"amount": 5}), Say("Done.")])
+    async with Agent(engine, tools=[pay], approve=approve).stream("Pay.") as run:
+        async for event in run:
+            given["amount"] = 7 if isinstance(event, CallReady) else 10**6
+    assert ran == [7]
+    assert run.result.calls[0].arguments == {"amount": 7}
+    assert run.result.calls[0].evidence == ()

@@ -17,6 +17,7 @@ from agentform.errors import DeadlineExceeded, DuplicateTool, EngineClosed, Inva
 from agentform.events import HandedOff
 from agentform.testing import Call, Fail, Say, ScriptedEngine
 from agentform.tools.context import RunContext
+from agentform.tools.tool import tool
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
@@ -207,3 +208,60 @@ async def test_its_own_limits_hold_inside():
     )
     result = await outer.run("Hi", conversation=Conversation())
     assert result.messages[2].content == "Sho"
+
+
+def asked_by(names, who, answer=True):
+    def approve(call):
+        names.append((who, call.name))
+        return answer
+
+    return approve
+
+
+@tool
+def wipe() -> str:
+    """Deletes everything."""
+    return "wiped"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("denier", ["first", "second", None])
+async def test_after_a_handoff_everyone_on_the_way_is_asked_and_the_strictest_holds(denier):
+    asked = []
+    engine = ScriptedEngine([Call("transfer_to_second", {}), Call("wipe", {}), Say("Done.")])
+
+    def approver(who):
+        def approve(call):
+            asked.append((who, call.name))
+            return call.name != "wipe" or who != denier
+
+        return approve
+
+    second = Agent(engine, name="second", tools=[wipe], approve=approver("second"))
+    first = Agent(engine, name="first", handoffs=[second], approve=approver("first"))
+    result = await first.run("Go")
+    wiped = next(message for message in result.messages if message.result and message.result.name == "wipe")
+    assert wiped.content == ("Denied" if denier else "wiped")
+    assert asked[:2] == [("first", "transfer_to_second"), ("first", "wipe")]
+    assert (("second", "wipe") in asked) == (denier != "first")
+
+
+@pytest.mark.anyio
+async def test_a_handoff_can_be_denied():
+    asked = []
+    engine = ScriptedEngine([Call("transfer_to_second", {}), Say("I stay.")])
+    second = Agent(engine, name="second")
+    result = await Agent(engine, name="first", handoffs=[second], approve=asked_by(asked, "first", False)).run("Go")
+    assert asked == [("first", "transfer_to_second")]
+    assert result.agent.name == "first"
+    assert result.messages[2].content == "Denied"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("denier", ["above", "below"])
+async def test_an_agent_inside_a_tool_asks_those_above_it_and_its_own(denier):
+    engine = ScriptedEngine([Call("below", {"request": "Go"}), Call("wipe", {}), Say("Done."), Say("Done.")])
+    below = Agent(engine, name="below", tools=[wipe], approve=lambda call: denier != "below")
+    above = Agent(engine, tools=[below.as_tool()], approve=lambda call: call.name != "wipe" or denier != "above")
+    await above.run("Go")
+    assert "Denied" in "".join(engine.tokenizer.decode(request.prompt_ids) for request in engine.requests)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 
 import anyio
 import pytest
 
+from agentform._util.threads import Threads
 from agentform.agent.agent import Agent
+from agentform.agent.sqlite_store import SQLiteStore
 from agentform.errors import CallRejected, ToolFailed, ToolTimeout
 from agentform.testing import Call, Say, ScriptedEngine
 from agentform.tools.tool import tool
@@ -174,3 +177,53 @@ async def test_a_tools_own_policy_counts_more_than_the_agents(agents, tools):
 async def test_limits_that_mean_nothing_are_refused(policy):
     with pytest.raises(ValueError, match="must"):
         tool(**policy)
+
+
+async def test_the_time_until_there_is_a_thread_is_not_the_tools(monkeypatch):
+    few = Threads("few", 1)
+    monkeypatch.setattr(sys.modules["agentform.tools.tool"], "TOOLS", few)
+
+    @tool(timeout_s=1)
+    def quick() -> str:
+        """Is quick."""
+        return "quick"
+
+    async def release(held):
+        async with held:
+            await anyio.sleep(1.5)  # longer than the tool may take
+
+    with anyio.fail_after(PATIENCE_S):
+        async with anyio.create_task_group() as group:
+            group.start_soon(release, few.place())
+            await anyio.wait_all_tasks_blocked()
+            assert (await told(quick)).content == "quick"
+
+
+async def test_any_number_of_blocked_tools_keeps_nothing_else_from_being_done(tmp_path):
+    go_on = threading.Event()
+
+    @tool
+    def blocked() -> None:
+        """Waits."""
+        go_on.wait(PATIENCE_S)
+
+    engine = ScriptedEngine([*(Call("blocked", {}) for _ in range(60)), *(Say("Done.") for _ in range(60))])
+    stuck = Agent(engine, tools=[blocked])
+    approved = []
+    other = Agent(
+        ScriptedEngine([Call("quick", {}), Say("Done.")]),
+        tools=[tool(name="quick", description="Is quick.")(lambda: "quick")],
+        approve=lambda call: approved.append(call.name) or True,
+        store=SQLiteStore(tmp_path / "c.sqlite"),
+    )
+    try:
+        with anyio.fail_after(PATIENCE_S):
+            async with anyio.create_task_group() as group:
+                for _ in range(60):
+                    group.start_soon(stuck.run, "Hi")
+                await anyio.wait_all_tasks_blocked()
+                assert (await other.run("Hi", conversation="c")).output == "Done."
+                group.cancel_scope.cancel()
+    finally:
+        go_on.set()
+    assert approved == ["quick"]
