@@ -159,7 +159,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "cli": (
         "cli",
         "serve.app",
-        "serve.run",
+        "serve.server",
         "serve.settings",
         "telemetry",
         "agent",
@@ -203,6 +203,7 @@ MOVED = (
     "runtime.sglang.snapshot_statistics",
     "runtime.torch.snapshot_codec",
     "schema.load",
+    "serve.run",
     "tool_policy",
     "tuning_view",
 )

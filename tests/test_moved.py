@@ -28,6 +28,7 @@ SHOWN = {
     "agentform.runtime.sglang.snapshot_statistics": ["SnapshotPoolStatistics", "read_snapshot_statistics"],
     "agentform.runtime.torch.snapshot_codec": ["SnapshotCodec"],
     "agentform.schema.load": ["Target", "load"],
+    "agentform.serve.run": ["Server"],
     "agentform.tool_policy": ["OnToolError", "ToolPolicy"],
     "agentform.tuning_view": ["probe_target", "read_texts"],
 }
@@ -40,7 +41,6 @@ STAYED = [
     ("agentform.agent.observer", "Observer"),
     ("agentform.agent.approval", "Approve"),
     ("agentform.serve.app", "Service"),
-    ("agentform.serve.run", "Server"),
     ("agentform.serve.settings", "ServerSettings"),
     ("agentform.tools", "tool"),
     ("agentform.tools", "Toolbox"),

@@ -31,7 +31,7 @@ def serve_model(console: Console, model: str, settings: ServerSettings, *, cache
     """
     try:
         from agentform.serve.app import Service
-        from agentform.serve.run import Server
+        from agentform.serve.server import Server
     except ImportError as error:
         raise MissingDependency("agentform serve needs the extra: pip install 'agentform[serve]'") from error
     logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[RichHandler(console=console)])

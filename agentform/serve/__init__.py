@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agentform.serve.app import Service
-    from agentform.serve.run import Server
+    from agentform.serve.server import Server
     from agentform.serve.settings import ServerSettings
 
 __all__ = ["Server", "ServerSettings", "Service"]
 
-_WHERE = {"Server": "run", "ServerSettings": "settings", "Service": "app"}
+_WHERE = {"Server": "server", "ServerSettings": "settings", "Service": "app"}
 
 
 def __getattr__(name: str) -> Any:

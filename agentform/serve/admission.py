@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 
-from agentform.serve.wire import Problem, Refused
+from agentform.serve.problems import Problem, Refused
 
 __all__ = ["Admission"]
 

@@ -23,9 +23,9 @@ from agentform.serve.decisions import DecisionEndpoint
 from agentform.serve.exchange import Handler, exchange_app
 from agentform.serve.guards import FramingGuard, KeyGuard, LocalGuard, Recorder
 from agentform.serve.metrics import ServerMetrics
+from agentform.serve.problems import Problem, model_not_found
 from agentform.serve.receive import BodyMemory
 from agentform.serve.settings import ServerSettings
-from agentform.serve.wire import Problem, model_not_found
 from agentform.turn.reasoning import Reasoning
 
 __all__ = ["Service"]

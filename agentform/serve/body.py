@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from agentform.serve.wire import bad_request
+from agentform.serve.problems import bad_request
 
 __all__ = ["check_amount", "check_objects"]
 

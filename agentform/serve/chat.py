@@ -17,8 +17,8 @@ from agentform.serve.exchange import Exchange
 from agentform.serve.foreign_fields import HEADER, ignored_fields
 from agentform.serve.metrics import ServerMetrics
 from agentform.serve.parsing import parse
+from agentform.serve.problems import bad_request, model_not_found
 from agentform.serve.settings import ServerSettings
-from agentform.serve.wire import bad_request, model_not_found
 from agentform.tools.toolset import Toolbox
 
 __all__ = ["ChatEndpoint"]

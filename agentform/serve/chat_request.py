@@ -29,8 +29,8 @@ from agentform.serve.chat_fields import (
 )
 from agentform.serve.foreign_fields import require_no_slips
 from agentform.serve.past_arguments import past_arguments
+from agentform.serve.problems import Refused, bad_request, problem_of
 from agentform.serve.settings import ServerSettings
-from agentform.serve.wire import Refused, bad_request, problem_of
 from agentform.tools.tool import Tool
 from agentform.tools.toolset import Toolbox
 

@@ -27,7 +27,7 @@ from agentform.serve.exchange import Exchange
 from agentform.serve.metrics import ServerMetrics
 from agentform.serve.parsing import parse
 from agentform.serve.past_arguments import past_arguments
-from agentform.serve.wire import bad_request, model_not_found
+from agentform.serve.problems import bad_request, model_not_found
 
 __all__ = ["DecisionEndpoint"]
 

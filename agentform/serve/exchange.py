@@ -16,9 +16,9 @@ from starlette.types import Message, Receive, Scope, Send
 from agentform._util.threads import REQUESTS
 from agentform.errors import AgentformError
 from agentform.serve.admission import Admission
+from agentform.serve.problems import Problem, Refused, problem_of
 from agentform.serve.receive import BodyMemory, read_body
 from agentform.serve.settings import ServerSettings
-from agentform.serve.wire import Problem, Refused, problem_of
 
 __all__ = ["Exchange", "Handler", "exchange_app", "send_json", "send_problem"]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from agentform.serve.chat_fields import ChatFields
 from agentform.serve.parsing import OpenFields
-from agentform.serve.wire import bad_request
+from agentform.serve.problems import bad_request
 
 __all__ = ["HEADER", "ignored_fields", "require_no_slips"]
 

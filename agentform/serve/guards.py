@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from agentform.serve.clients import CLIENT, client_of
 from agentform.serve.exchange import send_problem
 from agentform.serve.metrics import ServerMetrics
-from agentform.serve.wire import Problem
+from agentform.serve.problems import Problem
 
 __all__ = ["FramingGuard", "KeyGuard", "LocalGuard", "Recorder"]
 

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic_core import ErrorDetails, PydanticCustomError, from_json
 
 from agentform.serve.body import check_amount, check_objects
-from agentform.serve.wire import Refused, bad_request
+from agentform.serve.problems import Refused, bad_request
 
 __all__ = ["Fields", "Ignored", "OpenFields", "Unsupported", "at_most", "only", "parse", "unsupported"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import anyio
 from starlette.requests import Request
 
+from agentform.serve.problems import Problem, Refused, bad_request
 from agentform.serve.settings import ServerSettings
-from agentform.serve.wire import Problem, Refused, bad_request
 
 __all__ = ["BodyMemory", "read_body"]
 

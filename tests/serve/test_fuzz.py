@@ -16,8 +16,8 @@ from agentform.serve.chat_fields import ChatFields
 from agentform.serve.chat_request import chat_request, toolbox_of
 from agentform.serve.decision_fields import DecisionFields
 from agentform.serve.parsing import parse
+from agentform.serve.problems import Refused, problem_of
 from agentform.serve.settings import ServerSettings
-from agentform.serve.wire import Refused, problem_of
 from agentform.testing import ScriptedEngine
 
 TOOL = {

@@ -12,7 +12,7 @@ from agentform.serve.body import check_amount
 from agentform.serve.chat_fields import ChatFields
 from agentform.serve.decision_fields import DecisionFields
 from agentform.serve.parsing import parse
-from agentform.serve.wire import Refused
+from agentform.serve.problems import Refused
 from tests.serve.test_fuzz import CHAT, DECISIONS, places
 
 MANY = 2_000

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from agentform.runtime.engine import Engine
 from agentform.serve.app import Service
-from agentform.serve.run import Server
+from agentform.serve.server import Server
 from agentform.serve.settings import ServerSettings
 from tests.support.waiting import Background, wait_until
 

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import ctypes
+import os
 import subprocess
 import sys
 import threading
 
 import pytest
 
-from agentform.runtime.torch.cpu.process_tuning import in_short_thread
+from agentform.runtime.torch.cpu import process_tuning
+from agentform.runtime.torch.cpu.process_tuning import bound_kernel_caches, give_back_freed_memory, in_short_thread
 from tests.support.tiny_model import write_tiny_model
 
 # What loading a real model computes is enough for OpenMP to share it out; a tiny one's is not.
@@ -45,3 +48,38 @@ def test_loading_leaves_no_thread_but_the_workers(tmp_path):
     write_tiny_model(tmp_path)
     done = subprocess.run([sys.executable, "-c", COUNT, tmp_path], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "1", done.stderr
+
+
+def test_the_caches_are_bounded_and_a_bound_that_is_set_stays(monkeypatch):
+    monkeypatch.setenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "7")
+    monkeypatch.delenv("LRU_CACHE_CAPACITY", raising=False)
+    bound_kernel_caches()
+    assert os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "7"
+    assert int(os.environ["LRU_CACHE_CAPACITY"]) > 0
+
+
+def test_an_engine_bounds_them(monkeypatch, make_engine):
+    monkeypatch.delenv("LRU_CACHE_CAPACITY", raising=False)
+    make_engine()
+    assert "LRU_CACHE_CAPACITY" in os.environ
+
+
+def test_the_c_library_is_asked_where_it_can_be(monkeypatch):
+    asked = []
+
+    class Library:
+        malloc_trim = staticmethod(asked.append)
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Library)
+    monkeypatch.setattr(process_tuning.sys, "platform", "linux")
+    give_back_freed_memory()
+    assert asked == [0]
+
+
+def test_other_systems_and_libraries_are_left_alone(monkeypatch):
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
+    monkeypatch.setattr(process_tuning.sys, "platform", "linux")
+    give_back_freed_memory()
+    monkeypatch.setattr(ctypes, "CDLL", None)
+    monkeypatch.setattr(process_tuning.sys, "platform", "darwin")
+    give_back_freed_memory()
