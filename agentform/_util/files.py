@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,7 +14,7 @@ _PRIVATE = 0o600
 
 
 @contextmanager
-def replacing(path: Path, *, suffix: str = ".tmp") -> Iterator[Path]:
+def replacing(path: Path, *, suffix: str = ".tmp") -> Generator[Path]:
     """A place beside `path` to write a file to, which becomes `path` at the end; on an error `path` stays as it was.
 
     The place has a name of its own, hidden and ending in `suffix`, by which leftovers of a process that died are known.
