@@ -71,6 +71,17 @@ def fetch_model(name: Annotated[str, typer.Argument(help="A catalogue name or a 
     typer.echo(f"{name}: {resolve_model(name)}")
 
 
+@models_app.command("check")
+def check_model_template(
+    name: Annotated[str, typer.Argument(help="A model's name, folder or file, or a chat template (.jinja).")],
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Show what is learned of a model's chat template: calls, thoughts, rules, and what will not work."""
+    from agentform.cli.check_model import check_model
+
+    check_model(name, Console(), as_json=as_json)
+
+
 _Source = Annotated[str, typer.Argument(help="The cache_dir of an engine, or the URL of a server's /metrics.")]
 _Every = Annotated[float, typer.Option("--every", min=0.05, help="Seconds between two looks.")]
 
