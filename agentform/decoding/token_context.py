@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agentform._util.prefixes import common_prefix
+from agentform.decoding.formats.spelling import spell
+from agentform.decoding.formats.types import ArgumentStyle
 from agentform.runtime.engine import Tokenizer
 
 __all__ = ["Context", "advance", "continue_from", "splice"]
@@ -21,14 +23,32 @@ class Context:
 
     ids: tuple[int, ...]
     tail: str = ""
+    style: ArgumentStyle | None = None
+    """How a model spells arguments that begin here; `None` where JSON text stands as it is."""
+    written: str = ""
+    """The JSON text of arguments in that style, up to this place."""
 
     def line(self, text: str) -> str:
-        """The text to tokenise when `text` comes next."""
+        """The text to tokenise when `text` comes next; for contexts without a style."""
         return self.tail + text
 
     def with_text(self, text: str) -> Context:
         """The place that is `text` further on."""
+        if self.style is not None:
+            return replace(self, written=self.written + text)
         return Context(ids=self.ids, tail=self.tail + text)
+
+    def spelt(self, tokenizer: Tokenizer) -> Context:
+        """The same place, arguments in the model's style; its marks may be control tokens, its values never are."""
+        context = Context(ids=self.ids, tail=self.tail)
+        for text, is_frame in spell(self.style, self.written) if self.style is not None else ():
+            context = advance(tokenizer, context, text) if is_frame else context.with_text(text)
+        return context
+
+    def token_ids(self, tokenizer: Tokenizer) -> tuple[int, ...]:
+        """Everything up to here as tokens."""
+        spelt = self.spelt(tokenizer)
+        return spelt.ids + tokenizer.encode(spelt.tail)
 
 
 def advance(tokenizer: Tokenizer, context: Context, frame_text: str) -> Context:

@@ -10,6 +10,7 @@ from agentform.decoding.session import Session
 from agentform.decoding.token_context import Context
 from agentform.errors import ArgumentMalformed, ArgumentsTruncated, GrammarError, InvalidInput
 from agentform.forms.progress import Watch
+from agentform.forms.raw_values import raw_value, write_raw
 from agentform.forms.repetition import find_loop, find_overflow, find_repeated_key
 from agentform.forms.state import FormPiece, FormState
 from agentform.grammar.spec import GrammarSpec
@@ -124,7 +125,9 @@ def _narrower(leaf: Free, fault: ArgumentsTruncated | ArgumentMalformed, *, last
 
 
 async def _generate(session: Session, context: Context, leaf: Free, *, follow: str, watch: Watch | None) -> str:
-    prompt, lead = _heal(session.tokenizer, context)
+    if (raw := raw_value(context, leaf)) is not None:
+        return await write_raw(session, context, leaf, raw, watch=watch)
+    prompt, lead = _heal(session.tokenizer, context.spelt(session.tokenizer))
     grammar = GrammarSpec(kind="json_schema", text=_schema_text(leaf), lead=lead, follow=follow)
     max_tokens = session.limits.argument_tokens
     told = watch.leaf(pointer(leaf.path), lead=lead, follow=follow) if watch else None

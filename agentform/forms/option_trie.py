@@ -6,15 +6,18 @@ identifies it. Forced tokens do not count, so long and short options compete on 
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agentform.errors import TokenizationChanged
 from agentform.runtime.engine import Branch, Tokenizer
 
-__all__ = ["OptionTrie", "build_trie", "option_lines"]
+__all__ = ["OptionTrie", "build_any_trie", "build_trie", "option_lines"]
 
 _MANY_OPTIONS = 32
+_LEAST = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +54,43 @@ def build_trie(lines: Sequence[tuple[int, ...]]) -> OptionTrie:
                 pending.append((group, depth + 1))
         branches.append(Branch(path=lines[members[0]][:depth], candidates=tuple(children)))
     return OptionTrie(branches=tuple(branches), turns=tuple(map(tuple, turns)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeginningTrie(OptionTrie):
+    """Lines of which some are the beginning of all others: these have what probability the others leave.
+
+    So it is where a string is written without quotes: any text may stand there, `null` among them.
+    """
+
+    groups: tuple[int | None, ...]
+    """Per option, its candidate in the only branch; `None` for a beginning."""
+
+    def log_scores(self, logprobs: Sequence[Sequence[float]]) -> tuple[float, ...]:
+        """Log score of each option; options that begin alike share what their beginning has."""
+        [row] = logprobs
+        rest = math.log(max(1.0 - sum(map(math.exp, row)), _LEAST))
+        sizes = Counter(self.groups)
+        return tuple((rest if g is None else row[g]) - math.log(sizes[g]) for g in self.groups)
+
+
+def build_any_trie(lines: Sequence[tuple[int, ...]]) -> OptionTrie:
+    """As `build_trie`, also for lines of which some are the beginning of all others.
+
+    Raises:
+        TokenizationChanged: all lines are equal, so that they cannot be told apart.
+    """
+    try:
+        return build_trie(lines)
+    except TokenizationChanged:
+        start = min(lines, key=len)
+        firsts = {line[len(start)] for line in lines if len(line) > len(start)}
+        if not firsts or any(line[: len(start)] != start for line in lines):
+            raise
+    candidates = tuple(sorted(firsts))
+    at = {token: index for index, token in enumerate(candidates)}
+    groups = tuple(at[line[len(start)]] if len(line) > len(start) else None for line in lines)
+    return BeginningTrie(branches=(Branch(path=start, candidates=candidates),), turns=(), groups=groups)
 
 
 def _shared_depth(lines: Sequence[tuple[int, ...]], members: list[int], depth: int) -> int:

@@ -17,7 +17,7 @@ from agentform.decoding.token_context import Context
 from agentform.errors import Abstained, InvalidInput
 from agentform.forms.answer import Answer, Question
 from agentform.forms.label_prior import PriorStore, calibrated
-from agentform.forms.option_trie import OptionTrie, build_trie, option_lines
+from agentform.forms.option_trie import OptionTrie, build_any_trie, build_trie, option_lines
 from agentform.forms.prompt_style import LeadIn, Posed, pose
 from agentform.runtime.engine import Branch, Engine, Tokenizer
 from agentform.schema.form import pointer
@@ -182,12 +182,16 @@ def _prepare(tokenizer: Tokenizer, point: InsertionPoint, questions: Sequence[Qu
     prompt_ids = shared_prefix([item.context.ids for item in every])
     lines = [_lines(tokenizer, item, len(prompt_ids)) for item in every]
     opening = _opening(tokenizer, point.json(), every, lines) if questions[0].kind != "action" else ()
-    tries = [build_trie([line[len(opening) :] for line in own]) for own in lines]
+    build = build_trie if point.json().style is None else build_any_trie
+    tries = [build([line[len(opening) :] for line in own]) for own in lines]
     return _Batch(posed=posed, prompt_ids=prompt_ids + opening, tries=tries)
 
 
 def _lines(tokenizer: Tokenizer, posed: Posed, num_shared: int) -> list[tuple[int, ...]]:
     own = posed.context.ids[num_shared:]
+    if posed.context.style is not None:
+        options = (posed.context.with_text(posed.lead + text) for text in posed.texts)
+        return [option.token_ids(tokenizer)[num_shared:] for option in options]
     return [own + line for line in option_lines(tokenizer, posed.context.line(posed.lead), posed.texts)]
 
 

@@ -9,13 +9,13 @@ from functools import cached_property
 
 from agentform.decoding.call_results import bound_results
 from agentform.decoding.formats.framing import CallFraming, before_calls
+from agentform.decoding.formats.spelling import key_order
 from agentform.decoding.formats.types import JsonObject
 from agentform.decoding.insertion_point import InsertionPoint, unframed
 from agentform.decoding.prompt_work import TOOL_CHARACTERS, check_fits, num_characters, prompt_work
 from agentform.decoding.session import Session
 from agentform.decoding.token_context import Context, advance, continue_from, splice
 from agentform.decoding.tool_format import (
-    DEFAULT_FORMAT,
     ToolCallFormat,
     ToolText,
     conversation,
@@ -30,7 +30,7 @@ from agentform.forms.refusal import RefusalPrompt
 from agentform.forms.scoring import Priors, Scoring
 from agentform.messages import Evidence, JsonValue, Message, ToolCall
 from agentform.runtime.engine import Engine, FinishReason
-from agentform.schema.form import pointer
+from agentform.schema.form import Node, Record, Repeat, Union, pointer
 from agentform.schema.json_text import dumps, loads
 from agentform.schema.target import Target
 from agentform.turn.next_step import ANSWER, another_follows, call_mass, choose_step, choose_tool
@@ -66,7 +66,10 @@ class TurnRunner:
     priors: PriorStore = field(default_factory=PriorStore)
 
     def __post_init__(self) -> None:
-        self.format: ToolCallFormat = _usable(format_of(self.engine.tokenizer))
+        self.format: ToolCallFormat = format_of(self.engine.tokenizer)
+        style = self.format.arguments
+        self._style = None if style == JsonObject() else style
+        self._ordered = {name: _in_order(target, key_order(style)) for name, target in self.targets.items()}
         self._tools = [
             ToolText(name=name, description=target.description, form=target.form)
             for name, target in self.targets.items()
@@ -292,7 +295,7 @@ class TurnRunner:
         """The call with its arguments decided, and the context after it."""
         name = str(decision.value)
         filling = Filling(
-            target=self.targets[name],
+            target=self._ordered[name],
             point=point,
             closing=framing.after_arguments + self.format.layout.section_close,
             priors=self._priors_at(lambda context: self.arguments(context, name), name),
@@ -352,7 +355,8 @@ class TurnRunner:
 
     def _after(self, point: InsertionPoint, framing: CallFraming, arguments: str) -> Context:
         """The context after a call with these arguments."""
-        return advance(self.engine.tokenizer, point.json().with_text(arguments), framing.after_arguments)
+        tokenizer = self.engine.tokenizer
+        return advance(tokenizer, point.json().with_text(arguments).spelt(tokenizer), framing.after_arguments)
 
     def _opened(self, context: Context, opening: str) -> Context:
         """The context where a tool's name begins, after what stands between `context` and the call."""
@@ -374,7 +378,8 @@ class TurnRunner:
         def opened(context: Context, said: bool) -> Context:
             seam = opening if said == spoken else before_calls(self.format, after_text=said)
             at_name = advance(tokenizer, context, seam + framing.before_name)
-            return advance(tokenizer, at_name.with_text(name), framing.before_arguments)
+            begin = advance(tokenizer, at_name.with_text(name), framing.before_arguments)
+            return replace(begin, style=self._style)
 
         return InsertionPoint(before=before, opened=opened, spoken=spoken)
 
@@ -395,11 +400,24 @@ class TurnRunner:
         return [self.prompt([Message(role="user", content=text)]) for text in CONTENT_FREE]
 
 
-def _usable(format: ToolCallFormat) -> ToolCallFormat:
-    """The format where forms can be filled in its style, else the default one under the template's rules."""
-    if format.arguments == JsonObject():
-        return format
-    return replace(DEFAULT_FORMAT, rules=replace(format.rules, tool_role=False))
+def _in_order(target: Target, order: Callable[[str], str] | None) -> Target:
+    """The target with its fields in the order in which the model's style writes them."""
+    return (
+        target if order is None else replace(target, form=replace(target.form, root=_sorted(target.form.root, order)))
+    )
+
+
+def _sorted(node: Node, order: Callable[[str], str]) -> Node:
+    match node:
+        case Record():
+            fields = [replace(field, node=_sorted(field.node, order)) for field in node.fields]
+            return replace(node, fields=tuple(sorted(fields, key=lambda field: order(field.name))))
+        case Union():
+            return replace(node, arms=tuple(_sorted(arm, order) for arm in node.arms))
+        case Repeat():
+            return replace(node, items=tuple(_sorted(item, order) for item in node.items))
+        case _:
+            return node
 
 
 def _object(text: str) -> Mapping[str, JsonValue]:

@@ -1,0 +1,112 @@
+"""Free arguments in styles that write them as they are: they end where their closing mark stands.
+
+A string between ``<parameter=city>`` and ``</parameter>`` has no grammar but its end: the text is generated up to the
+closing mark, which therefore is never a part of it, and is JSON text from there on. What its schema asks beyond that is
+checked when the form is whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from agentform.decoding.formats.probe import common_prefix
+from agentform.decoding.formats.reading import Unreadable
+from agentform.decoding.formats.types import Elements
+from agentform.decoding.formats.values import JsonValues, read_any
+from agentform.decoding.session import Session
+from agentform.decoding.token_context import Context, advance
+from agentform.errors import ArgumentMalformed, ArgumentsTruncated
+from agentform.forms.progress import Watch
+from agentform.schema.form import Free, pointer
+from agentform.schema.json_text import dumps
+
+__all__ = ["RawValue", "raw_value", "write_raw"]
+
+_SCALARS = frozenset({"integer", "number", "boolean", "null"})
+_QUOTES = ("'", '"')
+_AFTER_QUOTE = (",", ")", "]", "}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RawValue:
+    """A value that ends at one of `stops`."""
+
+    style: Elements
+    is_string: bool
+    stops: tuple[str, ...]
+
+
+def raw_value(context: Context, leaf: Free) -> RawValue | None:
+    """How the leaf is written if it is an argument of its own in such a style; `None` where it is JSON."""
+    style = context.style
+    if not isinstance(style, Elements) or len(leaf.path) != 1:
+        return None
+    types = _types(leaf)
+    if types == {"string"} and style.string_values is None:
+        return RawValue(style=style, is_string=True, stops=_stops(style, style.string_close))
+    if types and types <= _SCALARS:
+        return RawValue(style=style, is_string=False, stops=_stops(style, style.close))
+    return None
+
+
+def _types(leaf: Free) -> set[str]:
+    declared = leaf.schema.get("type") if isinstance(leaf.schema, Mapping) else None
+    if isinstance(declared, str):
+        return {declared}
+    return set(map(str, declared)) if isinstance(declared, list | tuple) else set()
+
+
+def _stops(style: Elements, close: str) -> tuple[str, ...]:
+    core = close.rstrip()
+    if core in _QUOTES:
+        return tuple(core + after for after in _AFTER_QUOTE)
+    return (core,) if core.strip() else _AFTER_QUOTE
+
+
+async def write_raw(session: Session, context: Context, leaf: Free, raw: RawValue, *, watch: Watch | None) -> str:
+    """The leaf's JSON text.
+
+    Raises:
+        ArgumentsTruncated: the value had no end within `Limits.argument_tokens`.
+        ArgumentMalformed: what was written is no value of the leaf's type.
+        EngineError: the engine cannot serve the request.
+    """
+    prompt_ids = _opened(session, context, raw).token_ids(session.tokenizer)
+    max_tokens = session.limits.argument_tokens
+    told = watch.leaf(pointer(leaf.path), lead="", follow="") if watch else None
+    text, finish = "", None
+    async with aclosing(session.generate(prompt_ids, max_tokens=max_tokens, stop=raw.stops)) as chunks:
+        async for chunk in chunks:
+            text, finish = text + chunk.text, chunk.finish or finish
+            if told and raw.is_string:
+                await told.wrote(dumps(text)[:-1])
+    if finish == "length":
+        written = dumps(text)[:-1] if raw.is_string else text
+        raise ArgumentsTruncated(pointer=pointer(leaf.path), written=written, max_tokens=max_tokens)
+    json_text = _read(leaf, raw, text)
+    if told:
+        await told.ended(json_text)
+    return json_text
+
+
+def _opened(session: Session, context: Context, raw: RawValue) -> Context:
+    """Where the value's own text begins."""
+    if raw.is_string:
+        return context.with_text(' "')
+    spelt = context.spelt(session.tokenizer)
+    written = common_prefix(raw.style.middle, raw.style.string_middle)
+    return advance(session.tokenizer, spelt, raw.style.middle[len(written) :])
+
+
+def _read(leaf: Free, raw: RawValue, text: str) -> str:
+    if raw.is_string:
+        return dumps(text)
+    reasons: Sequence[str] = ()
+    for spelling in (raw.style.scalars, JsonValues()):
+        try:
+            return dumps(read_any(spelling, text))
+        except Unreadable as error:
+            reasons = [*reasons, str(error)]
+    raise ArgumentMalformed(pointer=pointer(leaf.path), written=text, reason="; ".join(reasons))
