@@ -13,6 +13,7 @@ __all__ = ["partial_string", "respell"]
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 _WORDS = {"true": "True", "false": "False", "null": "None"}
+_HALF_WORD = re.compile("t|tr|tru|f|fa|fal|fals|n|nu|nul")
 _HALF_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?$")
 
 
@@ -106,6 +107,8 @@ class _Respelling:
     def _scalar(self, token: str) -> str:
         if token.startswith('"'):
             return self._string(*partial_string(token))
+        if not isinstance(self.spelling, JsonValues) and _HALF_WORD.fullmatch(token):
+            return ""  # it may be spelt otherwise
         if isinstance(self.spelling, PythonValues):
             return _WORDS.get(token, token)
         return self.spelling.null if isinstance(self.spelling, BareValues) and token == "null" else token

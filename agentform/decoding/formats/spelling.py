@@ -17,7 +17,6 @@ from typing import TypeAlias
 from agentform.decoding.formats.probe import common_prefix
 from agentform.decoding.formats.respell import partial_string, respell
 from agentform.decoding.formats.types import ArgumentStyle, Elements, JsonObject
-from agentform.decoding.formats.values import JsonValues
 from agentform.decoding.formats.write import value_text
 
 __all__ = ["Part", "key_order", "spell", "string_close"]
@@ -90,4 +89,4 @@ def _beginning(style: Elements, rest: str) -> str:
     if rest.startswith('"'):
         value = partial_string(rest)[0]
         return value if style.string_values is None else style.string_values.write(value)[1:-1]
-    return respell({"{": style.objects, "[": style.lists}.get(rest[0], JsonValues()), rest)
+    return respell({"{": style.objects, "[": style.lists}.get(rest[0], style.scalars), rest)
