@@ -35,11 +35,11 @@ class Simulation:
         Raises:
             PatternTooCostly: that could not be said within the budget of steps.
         """
-        run = _Reading([ord(char) for char in text])
+        run = _PatternSearch([ord(char) for char in text])
         return bool(run.sequence(self._tree, frozenset(range(len(text) + 1)), self._flags))
 
 
-class _Reading:
+class _PatternSearch:
     """One search. Every method maps the positions at which something may begin to those at which it may end."""
 
     def __init__(self, codes: list[int]) -> None:

@@ -26,8 +26,8 @@ _LOG = logging.getLogger("agentform.serve")
 _FAREWELL_S = 2.0
 """Seconds in which a client must take the news that its request was ended."""
 
-Work = Callable[["Exchange"], Awaitable[None]]
-Handler = Callable[[bytes, "Exchange"], Work]
+Answering = Callable[["Exchange"], Awaitable[None]]
+Handler = Callable[[bytes, "Exchange"], Answering]
 """Reads a body, raising Refused or an AgentformError, into the work that answers it."""
 
 

@@ -98,11 +98,11 @@ def operations(document: Mapping[str, Any], *, lenient: bool = False) -> tuple[O
     version = str(source.get("openapi", source.get("swagger", "none")))
     if not version.startswith(("3.0", "3.1")):
         raise UnsupportedSchema(f"OpenAPI 3.0 and 3.1 are supported, not {version!r}")
-    reader = _Reader(source, version)
+    reader = _OpenAPIReader(source, version)
     return tuple(made for made in reader.operations(lenient) if made is not None)
 
 
-class _Reader:
+class _OpenAPIReader:
     def __init__(self, document: Any, version: str) -> None:
         self._document = document
         self._rewriter = Rewriter(document, version)

@@ -27,7 +27,7 @@ _ABANDONED_S = 3600.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Held:
+class _DiskEntry:
     ids: tuple[int, ...]
     has_snapshot: bool
     num_bytes: int
@@ -49,7 +49,7 @@ class DiskIndex:
         self._guard = guard
         self._whole = whole
         self._limit = limit_bytes
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, _DiskEntry] = {}
         self.num_refused = 0
         """Files that were not what they said, since the start."""
         self.num_failed = 0
@@ -93,7 +93,7 @@ class DiskIndex:
         except OSError:
             self.num_failed += 1
             return None
-        self._held[name] = _Held(ids=entry.ids, has_snapshot=bool(entry.snapshot), num_bytes=size)
+        self._held[name] = _DiskEntry(ids=entry.ids, has_snapshot=bool(entry.snapshot), num_bytes=size)
         if instead is not None and instead != name:
             self._drop(instead)
         self._keep_limit(name)
@@ -127,7 +127,7 @@ class DiskIndex:
             self._refuse(place)
             return
         if header.guard == self._guard:
-            self._held[place.name] = _Held(ids=ids, has_snapshot=header.snapshot_bytes > 0, num_bytes=size)
+            self._held[place.name] = _DiskEntry(ids=ids, has_snapshot=header.snapshot_bytes > 0, num_bytes=size)
 
     def _refuse(self, place: Path) -> None:
         self.num_refused += 1

@@ -170,7 +170,7 @@ def probe_layers(model: CausalModel) -> Layers:
     """
     ids = torch.zeros(1, 2, dtype=torch.long, device=model.device)
     places = torch.arange(2, device=model.device)
-    probe = _Probe(places[-1:])
+    probe = _LayerProbe(places[-1:])
     with torch.inference_mode():
         forward(model, probe, ids, places.unsqueeze(0))
     text = model.config.get_text_config()
@@ -189,7 +189,7 @@ def probe_layers(model: CausalModel) -> Layers:
     )
 
 
-class _Probe:
+class _LayerProbe:
     """Notes shapes instead of attending; recurrent layers run as they are."""
 
     def __init__(self, rows: Tensor) -> None:
