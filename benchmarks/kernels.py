@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 from rich.console import Console
-from rich.table import Table
 from torch import Tensor
 
+from agentform.cli.tables import Table
 from agentform.kernels import gated_delta, state_pack
 from benchmarks.common.harness import Context
 

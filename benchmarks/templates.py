@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
+from agentform.cli.tables import Table
 from agentform.decoding.formats.parse import parse_calls
 from agentform.decoding.formats.types import Elements
 from agentform.decoding.formats.write import WrittenCall, calls_text

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
+from agentform.cli.tables import Table
 from agentform.errors import InvalidInput
 from agentform.runtime.cache.statistics import CacheStatistics
 from agentform.runtime.cache.working_set import ReuseDistances, WorkingSet

@@ -9,9 +9,9 @@ from statistics import quantiles
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from agentform.cli.tables import Table
 from agentform.errors import MissingDependency
 from agentform.runtime.snapshots.horizons import EPSILON, GATE_INPUT, Horizons, LayerHorizons
 from agentform.runtime.snapshots.plan import LayerGeometry, Precision, plan_bytes

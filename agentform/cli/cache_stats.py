@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
+from agentform.cli.tables import Table
 from agentform.errors import EngineError, InvalidInput
 from agentform.runtime.cache.statistics import CacheStatistics
 from agentform.runtime.cache.tiers.entry_file import SUFFIX, read_entry, read_header

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from agentform.cli.engine_spec import load_attribute
+from agentform.cli.tables import Table
 from agentform.errors import InvalidInput
 from agentform.grammar.prepare import grammar_relaxations
 from agentform.messages import JsonValue

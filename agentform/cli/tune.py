@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import anyio
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 
+from agentform.cli.tables import Table
 from agentform.errors import InvalidInput
 from agentform.forms.coupling import Coupling, probe
 from agentform.forms.prompt_style import LEAD_INS

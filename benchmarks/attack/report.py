@@ -8,8 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
+from agentform.cli.tables import Table
 from benchmarks.attack.attacks import ATTACKS, send_random_bodies
 from benchmarks.attack.target import Target, attacked
 from benchmarks.harness import Context

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import anyio
-from rich.table import Table
 
 from agentform import Agent, Conversation, Limits, Scoring
+from agentform.cli.tables import Table
 from agentform.errors import CallError, MissingDependency
 from agentform.runtime.cache.statistics import CacheStatistics
 from agentform.runtime.engine import Chunk, Engine, GenerateRequest, ModelInfo, ScoreRequest, ScoreResult, Tokenizer

@@ -8,8 +8,8 @@ import time
 from typing import Any
 
 import anyio
-from rich.table import Table
 
+from agentform.cli.tables import Table
 from agentform.runtime.engine import Engine, GenerateRequest
 from benchmarks.common.harness import Context
 from benchmarks.common.models import MODELS, engine_of

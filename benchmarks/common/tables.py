@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rich.table import Table
+from agentform.cli.tables import Table
 
 __all__ = ["between_marks", "change", "figures_table", "rewrite"]
 

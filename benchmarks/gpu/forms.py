@@ -18,8 +18,8 @@ import anyio
 import torch
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 
+from agentform.cli.tables import Table
 from agentform.errors import EngineError
 from agentform.forms.option_trie import build_trie, option_lines
 from agentform.grammar.spec import GrammarSpec

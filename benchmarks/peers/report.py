@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from benchmarks.common.bootstrap import Ratio
 from benchmarks.peers.lines import Line, Share

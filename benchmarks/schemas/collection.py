@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.progress import track
-from rich.table import Table
 
 from benchmarks.common.bootstrap import quantiles
 from benchmarks.common.harness import Context

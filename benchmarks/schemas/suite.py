@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
+from agentform.cli.tables import Table
 from agentform.errors import AgentformError, GrammarError
 from agentform.grammar.compile import Compiler
 from agentform.grammar.spec import GrammarSpec

@@ -16,8 +16,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import anyio
-from rich.table import Table
 
+from agentform.cli.tables import Table
 from agentform.runtime.engine import Branch, ScoreRequest
 from agentform.runtime.sglang.embedded.engine import SGLangEngine
 from agentform.runtime.sglang.plugin.settings import SnapshotSettings

@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 import anyio
 import httpx
-from rich.table import Table
 
 from agentform import Agent, Conversation, Limits, Scoring, load_engine
+from agentform.cli.tables import Table
 from agentform.errors import CallError, MissingDependency
 from agentform.runtime.engine import Engine
 from agentform.runtime.models.resolve import resolve_model

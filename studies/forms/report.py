@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from studies.forms.shipped import WAYS
 from studies.forms.study import Estimator, Rule

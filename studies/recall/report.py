@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from benchmarks.common.bootstrap import quantiles

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
+from agentform.cli.tables import Table
 from benchmarks.common.tables import change, figures_table
 
 __all__ = ["show"]

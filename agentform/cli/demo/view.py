@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from agentform.cli.tables import Table
 from agentform.events import AnswerDelta, CallReady, ChoiceMade, Event, ReasoningDelta, ToolFinished, ToolStarted
 from agentform.messages import Evidence, Usage
 from agentform.schema.json_text import dumps

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rich.table import Table
-
+from agentform.cli.tables import Table
 from benchmarks.cache.traces.policies import POLICIES, Policy
 from benchmarks.cache.traces.replay import Model, Outcome, replay
 from benchmarks.cache.traces.sessions import AGENT_BLOCK, MOONCAKE_BLOCK, Ask, agent_sessions, mooncake

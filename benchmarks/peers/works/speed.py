@@ -13,8 +13,8 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 import torch
-from rich.table import Table
 
+from agentform.cli.tables import Table
 from benchmarks.common.bootstrap import Values, ratio
 from benchmarks.common.processes import ChildFailed
 from benchmarks.common.timing_form import timing_item
