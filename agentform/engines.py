@@ -91,7 +91,11 @@ _WHERE = {
 
 
 def __getattr__(name: str) -> Any:
-    """Raises MissingDependency for an engine whose extra is not installed."""
+    """The engine classes, imported when they are asked for.
+
+    Raises:
+        MissingDependency: the engine's extra is not installed.
+    """
     if name == "SGLangServer":
         return server_class()
     if name not in _WHERE:

@@ -8,6 +8,7 @@ from benchmarks.common.harness import RESULTS
 __all__ = ["BENCHMARKS"]
 
 BENCHMARKS = {
+    "attack": "benchmarks.attack",
     "conversation": "benchmarks.cache.conversation",
     "gpu": "benchmarks.gpu",
     "kernels": "benchmarks.kernels",
@@ -15,6 +16,7 @@ BENCHMARKS = {
     "scale_out": "benchmarks.sglang.scale_out",
     "schemas": "benchmarks.schemas",
     "sglang_pool": "benchmarks.sglang.pool",
+    "templates": "benchmarks.templates",
     "throughput": "benchmarks.cache.throughput",
     "traces": "benchmarks.cache.traces",
     "warm_cold": "benchmarks.cache.warm_cold",

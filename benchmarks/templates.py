@@ -21,7 +21,7 @@ from agentform.decoding.tool_format import Prompt, ToolCallFormat, ToolText, con
 from agentform.messages import JsonValue, Message, ToolCall, ToolResult
 from agentform.runtime.tokenizer.chat_template import ChatTemplate
 from agentform.schema.target import load
-from benchmarks.harness import Context
+from benchmarks.common.harness import Context
 
 __all__ = ["run"]
 

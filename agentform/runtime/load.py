@@ -79,7 +79,11 @@ def _server(name: str, options: dict[str, Any]) -> Engine:
 
 
 def server_class() -> type[SGLangServer]:
-    """`SGLangServer`. Raises MissingDependency where the extra "client" is not installed."""
+    """`SGLangServer`.
+
+    Raises:
+        MissingDependency: the extra "client" is not installed.
+    """
     try:
         from agentform.runtime.sglang.client.server import SGLangServer
     except ModuleNotFoundError as error:

@@ -18,12 +18,14 @@ _WITHOUT_REPETITION = ("enum", "required", "type")
 def tolerated(schema: Schema) -> tuple[Schema, tuple[Remark, ...]]:
     """The schema in the usual form, and what was unusual, with its place in the schema."""
     named = str(schema.get("$schema", "")) if isinstance(schema, dict) else ""
-    reading = _Reading(lists_are_items=any(draft in named for draft in _PREFIX_IS_ITEMS), names_draft=bool(named))
+    reading = _LenientReading(
+        lists_are_items=any(draft in named for draft in _PREFIX_IS_ITEMS), names_draft=bool(named)
+    )
     made = reading.schema(schema, ())
     return made, tuple(reading.remarks)
 
 
-class _Reading:
+class _LenientReading:
     def __init__(self, *, lists_are_items: bool, names_draft: bool) -> None:
         self._lists_are_items = lists_are_items
         self._names_draft = names_draft

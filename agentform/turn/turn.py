@@ -389,7 +389,11 @@ class TurnRunner:
         return Priors(self.priors, points, self.engine.info.digest, *identity)
 
     def _checked_prompt(self, messages: Sequence[Message], past: Sequence[int]) -> tuple[int, ...]:
-        """Raises ContextOverflow before much is rendered that does not fit."""
+        """The prompt, if it can be read.
+
+        Raises:
+            ContextOverflow: it does not fit; not much of it was rendered then.
+        """
         check_fits(self.engine, messages, self.instructions)
         if self.targets:
             _ = self._content_free_prompts  # here, as they hold the same instructions and tools

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks.harness import Context
+from benchmarks.common.harness import Context
 
 __all__ = ["add_arguments", "run"]
 

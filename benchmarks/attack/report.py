@@ -11,7 +11,7 @@ from typing import Any
 from agentform.cli.tables import Table
 from benchmarks.attack.attacks import ATTACKS, send_random_bodies
 from benchmarks.attack.target import Target, attacked
-from benchmarks.harness import Context
+from benchmarks.common.harness import Context
 
 __all__ = ["report"]
 

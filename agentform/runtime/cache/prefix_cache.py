@@ -22,7 +22,7 @@ from agentform.runtime.cache.handle import Lease
 from agentform.runtime.cache.position_pool import PagePool
 from agentform.runtime.cache.radix_tree import Match, RadixNode, RadixTree, upwards
 from agentform.runtime.cache.ranges import PositionRanges, count, cut, end_of, join
-from agentform.runtime.cache.state_slots import FreeSlots, Slot
+from agentform.runtime.cache.state_slots import FreeSlots, StateSlot
 from agentform.runtime.cache.statistics import CacheStatistics, TierStatistics
 
 __all__ = ["Lease", "PrefixCache"]
@@ -340,7 +340,7 @@ class PrefixCache:
         ids: Sequence[int],
         match: Match,
         source: RadixNode | None,
-        slot: Slot | None,
+        slot: StateSlot | None,
         usable: int,
         need: int,
         conversation: str | None,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["FreeSlots", "Slot"]
+__all__ = ["FreeSlots", "StateSlot"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slot:
+class StateSlot:
     """A slot that was taken."""
 
     index: int
@@ -26,7 +26,7 @@ class FreeSlots:
     def __bool__(self) -> bool:
         return bool(self._left)
 
-    def take(self, ids: Sequence[int], *, after: int, upto: int) -> Slot | None:
+    def take(self, ids: Sequence[int], *, after: int, upto: int) -> StateSlot | None:
         """The slot whose state is that of the longest beginning of `ids`, of more than `after` and at most `upto`
 
         tokens; else any. `None` if there is none.
@@ -37,10 +37,10 @@ class FreeSlots:
         num = self._score(best, ids, after, upto)
         if num:
             del self._left[best]
-            return Slot(index=best, num_tokens=num)
+            return StateSlot(index=best, num_tokens=num)
         index = next((slot for slot, left in self._left.items() if not left), next(iter(self._left)))
         del self._left[index]
-        return Slot(index=index)
+        return StateSlot(index=index)
 
     def give_back(self, index: int, live: Sequence[int]) -> None:
         """`live`: the tokens whose state it holds; none if that is undefined or not worth keeping."""

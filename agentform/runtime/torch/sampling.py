@@ -24,7 +24,11 @@ class TorchSampler:
         self._generator.manual_seed(sampling.seed)
 
     def pick(self, logits: Tensor, allowed: npt.NDArray[np.bool_] | None = None) -> int:
-        """The next token's id; logits `[vocabulary]`, allowed the same shape. Raises EngineError where they are NaN."""
+        """The next token's id; logits `[vocabulary]`, allowed the same shape.
+
+        Raises:
+            EngineError: they are NaN.
+        """
         if allowed is not None:
             seen = torch.from_numpy(allowed).to(logits.device)
             logits = logits[: len(seen)].masked_fill(~seen, float("-inf"))
