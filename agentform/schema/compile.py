@@ -39,6 +39,7 @@ from agentform.schema.form import (
     pointer,
 )
 from agentform.schema.keywords import LEFT_TO_VALIDATION, unknown_keywords
+from agentform.schema.map_keys import with_named_keys
 from agentform.schema.normalize import asked_of, settle
 from agentform.schema.partial import demanded, mentioned
 from agentform.schema.refs import Document
@@ -130,6 +131,8 @@ class _FormCompiler:
         return self._open(settled.schema, spot)
 
     def _open(self, schema: SchemaDict, spot: _Spot) -> Node | None:
+        if "propertyNames" in schema:
+            schema = with_named_keys(schema, lambda names: self._names(names, spot.refs))
         union = union_of(schema)
         if union and not only_constrains(schema, union):
             return self._union(schema, union, spot)
@@ -141,6 +144,14 @@ class _FormCompiler:
         if types_of(schema) == ["array"] and is_plain_array(schema):
             return self._array(schema, spot)
         return self._free(schema, spot, say_free(schema))
+
+    def _names(self, names: Schema, refs: frozenset[str]) -> Schema:
+        """What is asked of keys, with references followed and values listed where they can be."""
+        settled = settle(names, self._document, refs)
+        if settled.repeat or isinstance(settled.schema, bool):
+            return settled.schema
+        found = self._closed(settled.schema, settled.refs)
+        return settled.schema if found is None else {"enum": found[0]}
 
     def _closed(self, schema: SchemaDict, refs: frozenset[str]) -> tuple[list[JsonValue], str] | None:
         """The legal values of a settled schema and why they can be listed; None when they cannot."""

@@ -7,7 +7,10 @@ from typing import Any
 
 from agentform.json_schema.keywords import SchemaDict
 
-__all__ = ["one_line", "say_free"]
+__all__ = ["WRITTEN_AS", "one_line", "say_free"]
+
+WRITTEN_AS = "x-written-as"
+"""The extension keyword beside a pattern that stands for a format."""
 
 
 def one_line(text: Any) -> str:
@@ -33,6 +36,8 @@ def say_free(schema: SchemaDict) -> str:
 
 
 def _say_string(schema: SchemaDict) -> str:
+    if WRITTEN_AS in schema:
+        return f"format {schema[WRITTEN_AS]}"
     if "pattern" in schema:
         return "pattern"
     return f"format {schema['format']}" if "format" in schema else "string"

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import inspect
 import re
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Flag
 from typing import Any
 
 from pydantic import TypeAdapter
-from pydantic.json_schema import GenerateJsonSchema
 
 from agentform.errors import UnsupportedSchema
 from agentform.json_schema.keywords import Schema, SchemaDict
@@ -20,6 +18,7 @@ from agentform.schema.compile import compile_schema
 from agentform.schema.draft import draft_of
 from agentform.schema.form import Form, Path, Relaxation, pointer
 from agentform.schema.json_text import plain, problems
+from agentform.schema.pydantic_schema import pydantic_schema, written_schema
 from agentform.schema.regex import PatternTooCostly, compiled
 from agentform.schema.tolerance import tolerated
 from agentform.schema.validate import PydanticValidator, SchemaValidator, Validator
@@ -74,10 +73,10 @@ def load_adapter(
     Raises:
         UnsupportedSchema: the schema uses something that agentform does not implement, or is not a schema.
     """
-    schema = _pydantic_schema(adapter, titles)
+    schema, written = _pydantic_schema(adapter, titles)
     usable, bad = _without_bad_patterns(schema, ())
     said = description if description is not None else _text(_root(schema), "description")
-    form = compile_schema(usable, name=name, description=said, lenient=lenient)
+    form = compile_schema(_without_bad_patterns(written, ())[0], name=name, description=said, lenient=lenient)
     form = replace(form, schema=schema, relaxed=form.relaxed + _dropped(bad, "left to pydantic"))
     return Target(name=name, description=said, form=form, validator=PydanticValidator(adapter, usable))
 
@@ -105,32 +104,20 @@ def _adapter(source: Any) -> TypeAdapter[Any]:
         raise UnsupportedSchema(_reason(error)) from error
 
 
-def _pydantic_schema(adapter: TypeAdapter[Any], titles: bool) -> SchemaDict:
+def _pydantic_schema(adapter: TypeAdapter[Any], titles: bool) -> tuple[SchemaDict, SchemaDict]:
+    """What is shown and validated, and what is written by."""
     try:
         for kind in _flags(adapter.core_schema, set()):
             raise UnsupportedSchema(f"{kind.__name__} is a Flag, whose combinations JSON Schema cannot list")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            generator = _Generate if titles else _GenerateBare
-            schema: SchemaDict = adapter.json_schema(mode="validation", by_alias=True, schema_generator=generator)
+        schema = pydantic_schema(adapter, titles=titles)
+        written = written_schema(adapter, titles=titles)
     except UnsupportedSchema:
         raise
     except Exception as error:  # no JSON Schema, a forward reference that is undefined, a user's own hook
         raise UnsupportedSchema(_reason(error)) from error
-    if not titles:
-        schema.pop("title", None)
-    return schema
-
-
-class _Generate(GenerateJsonSchema):
-    """Pydantic's own generator, silent about defaults that are not JSON: they are only left out."""
-
-    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
-
-
-class _GenerateBare(_Generate):
-    def field_title_should_be_set(self, schema: Any) -> bool:
-        return False
+    for made in () if titles else (schema, written):
+        made.pop("title", None)
+    return schema, written
 
 
 def _flags(schema: Any, seen: set[int]) -> Iterator[type[Flag]]:

@@ -1,0 +1,240 @@
+"""The JSON Schema of a pydantic type, and the one by which its values are written.
+
+JSON Schema has one `date-time`, pydantic has naive and aware ones; a `uuid4` or an `ipv6network` is no format that JSON
+Schema knows. What is shown and validated says as much as pydantic's own schema does; what is written is held to
+patterns of which every text, or nearly every one, is accepted.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import EncodedStr, TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
+
+from agentform.json_schema.keywords import Schema, SchemaDict
+from agentform.json_schema.walk import map_subschemas
+from agentform.schema.descriptions import WRITTEN_AS
+
+__all__ = ["pydantic_schema", "written_schema"]
+
+_DAY = "(0[1-9]|[12][0-9])"
+_MONTH_AND_DAY = rf"((0[13578]|1[02])-({_DAY}|3[01])|(0[469]|11)-({_DAY}|30)|02-{_DAY})"
+_TIME = r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?"
+_ZONE = r"(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
+_CLOCK = r"T([0-9]{1,4}H([0-9]{1,4}M)?([0-9]{1,4}S)?|[0-9]{1,4}M([0-9]{1,4}S)?|[0-9]{1,4}S)"
+_BYTE = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_IPV4 = rf"{_BYTE}(\.{_BYTE}){{3}}"
+_GROUP = "[0-9a-f]{1,4}"
+_IPV6 = rf"({_GROUP}:){{7}}{_GROUP}|({_GROUP}:){{1,3}}(:{_GROUP}){{1,3}}|::({_GROUP}:){{0,3}}{_GROUP}|::"
+_IPV4_NETWORK = rf"{_BYTE}(\.0){{3}}/8|{_BYTE}\.{_BYTE}(\.0){{2}}/16|({_BYTE}\.){{3}}0/24|{_IPV4}(/32)?"
+_IPV6_NETWORK = rf"{_GROUP}::/16|({_GROUP}:){{2}}:/32|({_GROUP}:){{3}}:/48|({_GROUP}:){{4}}:/64|({_IPV6})(/128)?"
+_HEX = "[0-9a-f]"
+_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+_UNITS = "([kmgtpeKMGTPE]i?)?[bB]"
+_COMPLEX = r"[+-]?[0-9]{1,9}(\.[0-9]{1,9})?([+-][0-9]{1,9}(\.[0-9]{1,9})?j)?"
+_IN_URLS = r"[^\x00-\x20\x22\x3c\x3e\x5c\x5e\x60\x7b-\x7d\x7f]"
+_LABEL = "[A-Za-z0-9]([A-Za-z0-9-]{0,20}[A-Za-z0-9])?"
+_HOST = rf"({_IPV4}|({_LABEL}\.)*[A-Za-z]([A-Za-z0-9]{{0,30}})?)"
+_USER = "([A-Za-z0-9._-]+(:[A-Za-z0-9._-]+)?@)?"
+_BYTE_SIZE = "^\\s*(\\d*\\.?\\d+)\\s*(\\w+)?"
+_BASE64 = "([{0}]{{4}})*([{0}]{{2}}==|[{0}]{{3}}=)?"
+
+_PATTERNS = {
+    "base64": _BASE64.format("A-Za-z0-9+/"),
+    "base64url": _BASE64.format("A-Za-z0-9_-"),
+    "ipv6": _IPV6,
+    "ipv4network": _IPV4_NETWORK,
+    "ipv6network": _IPV6_NETWORK,
+    "ipv4interface": rf"{_IPV4}(/(3[0-2]|[12]?[0-9]))?",
+    "ipv6interface": rf"({_IPV6})(/(12[0-8]|1[01][0-9]|[1-9]?[0-9]))?",
+    "ipvanyaddress": f"{_IPV4}|{_IPV6}",
+    "ipvanynetwork": f"{_IPV4_NETWORK}|{_IPV6_NETWORK}",
+    "ipvanyinterface": rf"{_IPV4}(/(3[0-2]|[12]?[0-9]))?|({_IPV6})(/(12[0-8]|1[01][0-9]|[1-9]?[0-9]))?",
+} | {f"uuid{v}": f"{_HEX}{{8}}-{_HEX}{{4}}-{v}{_HEX}{{3}}-[89ab]{_HEX}{{3}}-{_HEX}{{12}}" for v in range(1, 9)}
+"""By pydantic's format: a whole text, for formats of which JSON Schema's are wider or none."""
+_KEYS = {
+    "integer": "-?(0|[1-9][0-9]{0,14})",
+    "number": r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,9})?",
+}
+"""By JSON type: how keys of a map say it."""
+_OF_TEXT = "x-of-text"
+_MOST_EXACT = 15
+"""Digits that a float tells apart."""
+
+
+def pydantic_schema(adapter: TypeAdapter[Any], *, titles: bool = True) -> SchemaDict:
+    """The schema as pydantic gives it, with what it leaves unsaid of the keys of maps."""
+    return _generated(adapter, _Generate if titles else _GenerateBare)
+
+
+def written_schema(adapter: TypeAdapter[Any], *, titles: bool = True) -> SchemaDict:
+    """The schema that what is written should keep to."""
+    made: Any = _with_patterns(_generated(adapter, _GenerateWritten if titles else _GenerateWrittenBare))
+    return made
+
+
+def _generated(adapter: TypeAdapter[Any], generator: type[GenerateJsonSchema]) -> SchemaDict:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return adapter.json_schema(mode="validation", by_alias=True, schema_generator=generator)
+
+
+class _Generate(GenerateJsonSchema):
+    """Pydantic's own generator, silent about defaults that are not JSON: they are only left out."""
+
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
+
+    def dict_schema(self, schema: Any) -> Any:
+        """Keys are texts in JSON, whatever they become."""
+        made = super().dict_schema(schema)
+        keys: Any = schema.get("keys_schema")
+        if keys is not None and made.get("properties") is None:
+            names = self._names(keys)
+            if names is not None:
+                made["propertyNames"] = names
+        return made
+
+    def _names(self, keys: Any) -> SchemaDict | None:
+        """What the keys of a map are as texts, where their own schema does not say it of texts."""
+        if keys.get("type") == "enum" and keys.get("sub_type") == "int":
+            return {"enum": [str(int(member.value)) for member in keys["members"]]}
+        said = self.generate_inner(keys)
+        if keys.get("type") == "literal" or "enum" in said:
+            values = keys.get("expected", said.get("enum"))
+            return {"enum": [value for value in values if isinstance(value, str)]}
+        if said.get("type") == "boolean":
+            return {"enum": ["true", "false"]}
+        return {"pattern": f"^({_KEYS[said['type']]})$"} if said.get("type") in _KEYS else None
+
+
+class _GenerateBare(_Generate):
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+class _GenerateWritten(_Generate):
+    def dict_schema(self, schema: Any) -> Any:
+        made = super().dict_schema(schema)
+        return {**made, "additionalProperties": False} if "patternProperties" in made else made
+
+    def date_schema(self, schema: Any) -> Any:
+        return _whole(_date(schema), "date")
+
+    def datetime_schema(self, schema: Any) -> Any:
+        zone = {"naive": "", None: f"{_ZONE}?"}.get(schema.get("tz_constraint"), _ZONE)
+        return _whole(f"{_date(schema)}T{_TIME}{zone}", "date-time")
+
+    def timedelta_schema(self, schema: Any) -> Any:
+        least, most = schema.get("ge", schema.get("gt")), schema.get("le", schema.get("lt"))
+        sign = "" if least is not None and least.days >= 0 else "-?"
+        digits = 8 if most is None or sign else len(str(most.days))
+        weeks = "[0-9]{1,5}W|" if digits == 8 else ""
+        return _whole(f"{sign}P({weeks}[0-9]{{1,{digits}}}D({_CLOCK})?|{_CLOCK})", "duration")
+
+    def complex_schema(self, schema: Any) -> Any:
+        return _whole(_COMPLEX, "complex")
+
+    def url_schema(self, schema: Any) -> Any:
+        made = super().url_schema(schema)
+        return made if not schema.get("allowed_schemes") else _url(made, schema)
+
+    def multi_host_url_schema(self, schema: Any) -> Any:
+        made = super().multi_host_url_schema(schema)
+        return made if not schema.get("allowed_schemes") else _url(made, schema)
+
+    def function_after_schema(self, schema: Any) -> Any:
+        made = super().function_after_schema(schema)
+        decodes_text = isinstance(getattr(schema["function"]["function"], "__self__", None), EncodedStr)
+        return {**made, _OF_TEXT: True} if decodes_text else made
+
+    def time_schema(self, schema: Any) -> Any:
+        return _whole(_TIME if schema.get("tz_constraint") == "naive" else f"{_TIME}{_ZONE}?", "time")
+
+    def decimal_schema(self, schema: Any) -> Any:
+        """A number: its bounds and digits can be said of that, but not of a text."""
+        made: SchemaDict = next(arm for arm in super().decimal_schema(schema)["anyOf"] if arm["type"] == "number")
+        places, digits = schema.get("decimal_places"), schema.get("max_digits")
+        if digits is not None and places is None:
+            places = max(digits - 1, 0)
+        if places is not None and "multipleOf" not in made:
+            made["multipleOf"] = float(f"1e-{places}") if places else 1
+        if digits is not None:
+            whole = min(digits - (schema.get("decimal_places") or 0), _MOST_EXACT)
+            most = 10**whole - 1 if schema.get("decimal_places") is None else 10**whole - (made.get("multipleOf") or 0)
+            made["maximum"] = min(made.get("maximum", most), most)
+            made["minimum"] = max(made.get("minimum", -most), -most)
+        return made
+
+
+class _GenerateWrittenBare(_GenerateWritten, _GenerateBare):
+    pass
+
+
+def _with_patterns(schema: Schema) -> Schema:
+    if isinstance(schema, bool):
+        return schema
+    made = map_subschemas(schema, lambda _, item: _with_patterns(item))
+    pattern = _PATTERNS.get(str(made.get("format")))
+    if made.pop(_OF_TEXT, False):
+        pattern = _base64_of_ascii("-_" if made.get("format") == "base64url" else "+/")
+    if made.get("pattern") == _BYTE_SIZE:
+        made["pattern"] = rf"^[0-9]{{1,9}}(\.[0-9]{{1,3}})? ?({_UNITS})?$"
+    if pattern is not None and "pattern" not in made:
+        made = {key: value for key, value in made.items() if key != "format"}
+        made |= {"pattern": f"^({pattern})$", WRITTEN_AS: schema["format"]}
+    return made
+
+
+def _date(schema: Any) -> str:
+    """Days of the years within the bounds, in every month as many as it has, and 29 in every February."""
+    low, high = schema.get("ge", schema.get("gt")), schema.get("le", schema.get("lt"))
+    first, last = (low.year if low else 1), (high.year if high else 9999)
+    now = datetime.now(UTC).year
+    if schema.get("now_op") == "past":
+        last = min(last, now)
+    elif schema.get("now_op") == "future":
+        first = max(first, now)
+    return f"({_between(f'{first:04}', f'{max(first, last):04}')})-{_MONTH_AND_DAY}"
+
+
+def _between(first: str, last: str) -> str:
+    """Numbers of so many digits from the first to the last."""
+    if first == "0" * len(first) and last == "9" * len(last):
+        return f"[0-9]{{{len(first)}}}" if first else ""
+    if first[0] == last[0]:
+        return first[0] + _between(first[1:], last[1:])
+    others = len(first) - 1
+    arms = [first[0] + _between(first[1:], "9" * others), last[0] + _between("0" * others, last[1:])]
+    if int(last[0]) - int(first[0]) > 1:
+        arms.append(f"[{int(first[0]) + 1}-{int(last[0]) - 1}]" + (f"[0-9]{{{others}}}" if others else ""))
+    return f"({'|'.join(arms)})"
+
+
+def _base64_of_ascii(extra: str) -> str:
+    """Whole texts that decode to ASCII, which is UTF-8 of every length: the top bit of each byte is not set."""
+    every = _ALPHABET + extra
+    ones = [every[:32], _only(every, lambda value: value % 16 < 8), _only(every, lambda value: value % 4 < 2), every]
+    first, second, third, fourth = (f"[{re.escape(chars)}]" for chars in ones)
+    one = f"{first}[{_only(every, lambda value: value % 16 == 0)}]=="
+    two = f"{first}{second}[{re.escape(_only(every, lambda value: value % 4 == 0))}]="
+    return f"({first}{second}{third}{fourth})*({one}|{two})?"
+
+
+def _only(alphabet: str, holds: Callable[[int], bool]) -> str:
+    return "".join(char for value, char in enumerate(alphabet) if holds(value))
+
+
+def _url(made: Any, schema: Any) -> SchemaDict:
+    schemes = "|".join(map(re.escape, schema["allowed_schemes"]))
+    kept = {key: value for key, value in made.items() if key not in ("format", "minLength")}
+    place = f"({_HOST})?/" if schema["allowed_schemes"] == ["file"] else f"{_USER}{_HOST}(:[0-9]{{1,4}})?"
+    return {**kept, "pattern": f"^({schemes})://{place}([/?#]{_IN_URLS}*)?$", WRITTEN_AS: made["format"]}
+
+
+def _whole(pattern: str, said: str) -> SchemaDict:
+    return {"type": "string", "pattern": f"^{pattern}$", WRITTEN_AS: said}
