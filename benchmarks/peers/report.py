@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
+from agentform.cli.tables import Table
 from benchmarks.common.bootstrap import Ratio
 from benchmarks.peers.lines import Line, Share
 from benchmarks.peers.roster import OURS, Peer

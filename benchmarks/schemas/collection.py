@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.progress import track
 
+from agentform.cli.tables import Table
 from benchmarks.common.bootstrap import quantiles
 from benchmarks.common.harness import Context
 from benchmarks.schemas.cases import Case, cases, tokenizer_json

@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
+from agentform.cli.tables import Table
 from studies.forms.shipped import WAYS
 from studies.forms.study import Estimator, Rule
 

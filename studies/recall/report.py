@@ -10,6 +10,7 @@ from typing import Any
 
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
+from agentform.cli.tables import Table
 from benchmarks.common.bootstrap import quantiles
 from benchmarks.common.harness import PLOTS, Context
 from studies.recall import evaluate

@@ -42,7 +42,7 @@ def _decodes(body: str) -> bool:
 
 
 @dataclass
-class _Open:
+class _OpenContainer:
     """A container that is open: whether it is an object, holds something, and waits for a key."""
 
     is_object: bool
@@ -53,7 +53,7 @@ class _Open:
 @dataclass
 class _Respelling:
     spelling: ValueSpelling
-    open: list[_Open] = field(default_factory=list[_Open])
+    open: list[_OpenContainer] = field(default_factory=list[_OpenContainer])
 
     def pieces(self, text: str) -> Iterator[str]:
         for found in _TOKEN.finditer(text):
@@ -62,7 +62,7 @@ class _Respelling:
     def _piece(self, token: str) -> str:
         if token in "{[":
             before = self._begin()
-            self.open.append(_Open(is_object=token == "{"))
+            self.open.append(_OpenContainer(is_object=token == "{"))
             return before + token
         if token in "}]":
             closed = self.open.pop()
