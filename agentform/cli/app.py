@@ -82,6 +82,18 @@ def check_model_template(
     check_model(name, Console(), as_json=as_json)
 
 
+@models_app.command("engine")
+def which_engine(
+    name: Annotated[str, typer.Argument(help="A catalogue name, a GGUF file, a model folder or a hub id.")],
+    engine: Annotated[str | None, typer.Option("--engine", help="torch or llama_cpp, instead of what suits.")] = None,
+) -> None:
+    """Say which engine runs a model on this machine, why, and what it needs; the model is fetched if need be."""
+    from agentform.runtime.model_facts import facts_of
+
+    for what, value in facts_of(name, engine=engine):
+        typer.echo(f"{what}\t{value}")
+
+
 _Source = Annotated[str, typer.Argument(help="The cache_dir of an engine, or the URL of a server's /metrics.")]
 _Every = Annotated[float, typer.Option("--every", min=0.05, help="Seconds between two looks.")]
 

@@ -6,6 +6,7 @@ import importlib
 import json
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from agentform._util.paths import cache_home
@@ -88,12 +89,21 @@ def merged(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
 
 def _bench(context: Context) -> Bench:
     folder = resolve_model(_MODEL)
-    peers_dir = context.options["peers_dir"] or cache_home() / "peers"
+    peers_dir = _made((context.options["peers_dir"] or cache_home() / "peers").expanduser())
     only = context.options["only"]
     return Bench(
         context=context,
         tokenizer=HFTokenizer(folder),
         model=Model(folder=str(folder), gguf=str(folder / CATALOGUE[_MODEL].gguf), threads=context.options["threads"]),
         roster={n: p for n, p in read_roster().items() if n == OURS or only is None or n in only},
-        folder=peers_dir.expanduser(),
+        folder=peers_dir,
     )
+
+
+def _made(folder: Path) -> Path:
+    """The folder of the peers' environments and logs, which the first run makes."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SystemExit(f"--peers-dir: {folder} cannot be made: {error.strerror}") from error
+    return folder

@@ -21,8 +21,6 @@ __all__ = ["LlamaMemoryPlan", "ModelBytes", "measure", "plan_memory"]
 
 _DEFAULT_BYTES = 512 << 20
 _SHARE_OF_FREE = 4
-_DEFAULT_CONTEXTS = 2
-"""Full contexts that the default budget covers at most."""
 _LEAST_TOKENS = 2
 _LEAST_POSITION_BYTES = 64
 _PROBE_CELLS = 256
@@ -120,7 +118,7 @@ def measure(model: LlamaModel, *, num_threads: int) -> ModelBytes:
 def plan_memory(
     asked: int | None, each: ModelBytes, *, context_tokens: int, has_window: bool, max_batch_tokens: int, num_slots: int
 ) -> LlamaMemoryPlan:
-    """Divide a budget; by default 512 MiB, a quarter of the free memory, or two full contexts, whichever is least.
+    """Divide a budget; by default 512 MiB, a quarter of the free memory, or a full context, whichever is least.
 
     Raises:
         CacheBudgetExceeded: two tokens (and with recurrent layers one snapshot) do not fit; names the numbers.
@@ -172,7 +170,7 @@ def _ranges(active: int, branches: int, kept: int) -> dict[str, range]:
 
 def _default_bytes(each: ModelBytes, num_states: int, context_tokens: int) -> int:
     states = num_states * each.state_bytes
-    wanted = min(_DEFAULT_BYTES, _DEFAULT_CONTEXTS * context_tokens * each.position_bytes)
+    wanted = min(_DEFAULT_BYTES, context_tokens * each.position_bytes)
     free = _free_bytes()
     return states + (wanted if free is None else min(wanted, free // _SHARE_OF_FREE))
 

@@ -20,7 +20,7 @@ class LlamaOptions:
 
     kv_budget_bytes: int | None = None
     """For keys and values, and with recurrent layers their states and snapshots; by default 512 MiB, a quarter of the
-    free memory, or what two full contexts take, whichever is least. llama.cpp takes cells and states at the start.
+    free memory, or what a full context takes, whichever is least. llama.cpp takes cells and states at the start.
     Weights and its scratch come on top."""
     host_budget_bytes: int = 0
     """What is evicted from `kv_budget_bytes` stays in the host's memory within this budget of its own."""
