@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agentform.decoding.token_context import Context
+from agentform.decoding.token_context import TokenContext
 
 __all__ = ["InsertionPoint", "unframed"]
 
@@ -14,24 +14,24 @@ __all__ = ["InsertionPoint", "unframed"]
 class InsertionPoint:
     """The end of the free text, and how the frame around the JSON is opened there."""
 
-    before: Context
-    opened: Callable[[Context, bool], Context]
+    before: TokenContext
+    opened: Callable[[TokenContext, bool], TokenContext]
     """The context inside the frame, given one before it and whether text stands directly before the frame."""
     spoken: bool = False
     """Whether free text stands before the frame."""
 
-    def json(self, line: str = "") -> Context:
+    def json(self, line: str = "") -> TokenContext:
         """Where the JSON begins, after a line of its own if one is given."""
         if not line:
             return self.opened(self.before, self.spoken)
         return self.opened(self.text(line), True)
 
-    def text(self, text: str) -> Context:
+    def text(self, text: str) -> TokenContext:
         """Outside the frame, after `text` on a line of its own."""
         return self.before.with_text(("\n" if self.spoken else "") + text)
 
 
-def unframed(context: Context, *, spoken: bool = False) -> InsertionPoint:
+def unframed(context: TokenContext, *, spoken: bool = False) -> InsertionPoint:
     """An insertion point without a frame; after free text (`spoken`) the JSON begins on a line of its own."""
     return InsertionPoint(
         before=context,

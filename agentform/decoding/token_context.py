@@ -10,7 +10,7 @@ from agentform.decoding.formats.spelling import spell
 from agentform.decoding.formats.types import ArgumentStyle
 from agentform.runtime.engine import Tokenizer
 
-__all__ = ["Context", "advance", "continue_from", "splice"]
+__all__ = ["TokenContext", "advance", "continue_from", "splice"]
 
 _MAX_CHARACTER_BYTES = 4
 _MEETING_TOKENS = 64
@@ -18,7 +18,7 @@ _MEETING_TOKENS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class Context:
+class TokenContext:
     """A place to continue from: ids that stay as they are, then text whose tokens may still merge onwards."""
 
     ids: tuple[int, ...]
@@ -32,15 +32,15 @@ class Context:
         """The text to tokenise when `text` comes next; for contexts without a style."""
         return self.tail + text
 
-    def with_text(self, text: str) -> Context:
+    def with_text(self, text: str) -> TokenContext:
         """The place that is `text` further on."""
         if self.style is not None:
             return replace(self, written=self.written + text)
-        return Context(ids=self.ids, tail=self.tail + text)
+        return TokenContext(ids=self.ids, tail=self.tail + text)
 
-    def spelt(self, tokenizer: Tokenizer) -> Context:
+    def spelt(self, tokenizer: Tokenizer) -> TokenContext:
         """The same place, arguments in the model's style; its marks may be control tokens, its values never are."""
-        context = Context(ids=self.ids, tail=self.tail)
+        context = TokenContext(ids=self.ids, tail=self.tail)
         for text, is_frame in spell(self.style, self.written) if self.style is not None else ():
             context = advance(tokenizer, context, text) if is_frame else context.with_text(text)
         return context
@@ -51,10 +51,10 @@ class Context:
         return spelt.ids + tokenizer.encode(spelt.tail)
 
 
-def advance(tokenizer: Tokenizer, context: Context, frame_text: str) -> Context:
+def advance(tokenizer: Tokenizer, context: TokenContext, frame_text: str) -> TokenContext:
     """The context after `frame_text`, in which spelt special tokens are control tokens.
 
-    Only for text that comes from a chat template; text of users and models goes through `Context.with_text`.
+    Only for text that comes from a chat template; text of users and models goes through `TokenContext.with_text`.
     """
     ids = tokenizer.encode(frame_text, control=True)
     control = [i for i, token in enumerate(ids) if token in tokenizer.control_ids]
@@ -62,13 +62,15 @@ def advance(tokenizer: Tokenizer, context: Context, frame_text: str) -> Context:
         return context.with_text(frame_text)
     first, last = control[0], control[-1]
     before = tokenizer.encode(context.line(tokenizer.decode(ids[:first])))
-    return Context(
+    return TokenContext(
         ids=context.ids + before + ids[first : last + 1],
         tail=tokenizer.decode(ids[last + 1 :]),
     )
 
 
-def continue_from(tokenizer: Tokenizer, prompt_ids: Sequence[int], generated_ids: Sequence[int], text: str) -> Context:
+def continue_from(
+    tokenizer: Tokenizer, prompt_ids: Sequence[int], generated_ids: Sequence[int], text: str
+) -> TokenContext:
     """The context after `text`, which is the completion `generated_ids` of `prompt_ids` or a prefix of it.
 
     Keeps as many generated ids as end before a word boundary inside `text`; the rest of `text` becomes the tail,
@@ -77,8 +79,8 @@ def continue_from(tokenizer: Tokenizer, prompt_ids: Sequence[int], generated_ids
     for kept in range(len(generated_ids), 0, -1):
         done = tokenizer.decode(generated_ids[:kept])
         if text.startswith(done) and text[len(done) : len(done) + 1].isspace():
-            return Context(ids=(*prompt_ids, *generated_ids[:kept]), tail=text[len(done) :])
-    return Context(ids=tuple(prompt_ids), tail=text)
+            return TokenContext(ids=(*prompt_ids, *generated_ids[:kept]), tail=text[len(done) :])
+    return TokenContext(ids=tuple(prompt_ids), tail=text)
 
 
 def splice(tokenizer: Tokenizer, past: Sequence[int], rendered: Sequence[int]) -> tuple[int, ...]:

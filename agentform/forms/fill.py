@@ -13,7 +13,7 @@ from agentform.decoding.insertion_point import InsertionPoint, unframed
 from agentform.decoding.limits import Limits
 from agentform.decoding.prompt_work import check_fits, num_characters, prompt_work
 from agentform.decoding.session import Session
-from agentform.decoding.token_context import Context
+from agentform.decoding.token_context import TokenContext
 from agentform.decoding.tool_format import argument_lines, conversation, format_of
 from agentform.errors import InvalidInput
 from agentform.forms.draft import Filling, fill_form
@@ -171,7 +171,7 @@ class Prompts:
         """Where the JSON begins after these messages."""
         tokenizer = self._engine.tokenizer
         prompt = conversation(format_of(tokenizer), messages, instructions=self._system)
-        return unframed(Context(ids=prompt.ids(tokenizer)))
+        return unframed(TokenContext(ids=prompt.ids(tokenizer)))
 
     async def prepared(self, messages: Sequence[Message], store: PriorStore) -> tuple[InsertionPoint, Priors]:
         """The insertion point after these messages and the label priors there.

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from agentform.decoding.session import Session
-from agentform.decoding.token_context import Context
+from agentform.decoding.token_context import TokenContext
 from agentform.errors import ArgumentMalformed, ArgumentsTruncated, GrammarError, InvalidInput
 from agentform.forms.progress import Watch
 from agentform.forms.raw_values import raw_value, write_raw
@@ -47,7 +47,7 @@ _FOLLOW_CHARACTERS = 3
 
 
 async def write_leaves(
-    session: Session, context: Context, state: FormState, *, closing: str = "", watch: Watch | None = None
+    session: Session, context: TokenContext, state: FormState, *, closing: str = "", watch: Watch | None = None
 ) -> FormState:
     """Write the form after `context`: the free leaves that have no text yet are generated, each in its place.
 
@@ -78,7 +78,7 @@ def _literal_after(pieces: Sequence[FormPiece], at: int) -> str:
 
 
 async def write_leaf(
-    session: Session, context: Context, state: FormState, leaf: Free, *, follow: str, watch: Watch | None = None
+    session: Session, context: TokenContext, state: FormState, leaf: Free, *, follow: str, watch: Watch | None = None
 ) -> FormState:
     """Generate a free leaf at `context` under the leaf's own grammar; `follow` comes after it.
 
@@ -124,7 +124,7 @@ def _narrower(leaf: Free, fault: ArgumentsTruncated | ArgumentMalformed, *, last
     return None if schema is None else replace(leaf, schema=schema)
 
 
-async def _generate(session: Session, context: Context, leaf: Free, *, follow: str, watch: Watch | None) -> str:
+async def _generate(session: Session, context: TokenContext, leaf: Free, *, follow: str, watch: Watch | None) -> str:
     if (raw := raw_value(context, leaf)) is not None:
         return await write_raw(session, context, leaf, raw, watch=watch)
     prompt, lead = _heal(session.tokenizer, context.spelt(session.tokenizer))
@@ -157,7 +157,7 @@ def _value_text(leaf: Free, text: str) -> str:
         raise ArgumentMalformed(pointer=pointer(leaf.path), written=text, reason=str(error)) from error
 
 
-def _heal(tokenizer: Tokenizer, context: Context) -> tuple[tuple[int, ...], str]:
+def _heal(tokenizer: Tokenizer, context: TokenContext) -> tuple[tuple[int, ...], str]:
     """Prompt ids that end on a token boundary whatever comes next, and the text between there and the end."""
     lines = [tokenizer.encode(context.line(probe)) for probe in _PROBES]
     shared = _shared_prefix(lines)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from agentform.decoding.insertion_point import InsertionPoint
-from agentform.decoding.token_context import Context
+from agentform.decoding.token_context import TokenContext
 from agentform.forms.answer import Question
 from agentform.schema.json_text import dumps
 
@@ -27,7 +27,7 @@ LEAD_INS: tuple[LeadIn, ...] = get_args(LeadIn)
 class Posed:
     """A question as text: a context, what leads to the options from there, and the options."""
 
-    context: Context
+    context: TokenContext
     lead: str
     texts: tuple[str, ...]
     groups: tuple[int, ...]

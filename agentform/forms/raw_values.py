@@ -16,7 +16,7 @@ from agentform.decoding.formats.reading import Unreadable
 from agentform.decoding.formats.types import Elements
 from agentform.decoding.formats.values import JsonValues, read_any
 from agentform.decoding.session import Session
-from agentform.decoding.token_context import Context, advance
+from agentform.decoding.token_context import TokenContext, advance
 from agentform.errors import ArgumentMalformed, ArgumentsTruncated
 from agentform.forms.progress import Watch
 from agentform.schema.form import Free, pointer
@@ -38,7 +38,7 @@ class RawValue:
     stops: tuple[str, ...]
 
 
-def raw_value(context: Context, leaf: Free) -> RawValue | None:
+def raw_value(context: TokenContext, leaf: Free) -> RawValue | None:
     """How the leaf is written if it is an argument of its own in such a style; `None` where it is JSON."""
     style = context.style
     if not isinstance(style, Elements) or len(leaf.path) != 1:
@@ -65,7 +65,7 @@ def _stops(style: Elements, close: str) -> tuple[str, ...]:
     return (core,) if core.strip() else _AFTER_QUOTE
 
 
-async def write_raw(session: Session, context: Context, leaf: Free, raw: RawValue, *, watch: Watch | None) -> str:
+async def write_raw(session: Session, context: TokenContext, leaf: Free, raw: RawValue, *, watch: Watch | None) -> str:
     """The leaf's JSON text.
 
     Raises:
@@ -91,7 +91,7 @@ async def write_raw(session: Session, context: Context, leaf: Free, raw: RawValu
     return json_text
 
 
-def _opened(session: Session, context: Context, raw: RawValue) -> Context:
+def _opened(session: Session, context: TokenContext, raw: RawValue) -> TokenContext:
     """Where the value's own text begins."""
     if raw.is_string:
         return context.with_text(' "')

@@ -13,7 +13,7 @@ from agentform.decoding.insertion_point import InsertionPoint
 from agentform.decoding.limits import Limits
 from agentform.decoding.prompt_work import OPTION_CHARACTERS, prompt_work
 from agentform.decoding.session import Session
-from agentform.decoding.token_context import Context
+from agentform.decoding.token_context import TokenContext
 from agentform.errors import Abstained, InvalidInput
 from agentform.forms.answer import Answer, Question
 from agentform.forms.label_prior import PriorStore, calibrated
@@ -196,7 +196,7 @@ def _lines(tokenizer: Tokenizer, posed: Posed, num_shared: int) -> list[tuple[in
 
 
 def _opening(
-    tokenizer: Tokenizer, begin: Context, posed: Sequence[Posed], lines: Sequence[Sequence[tuple[int, ...]]]
+    tokenizer: Tokenizer, begin: TokenContext, posed: Sequence[Posed], lines: Sequence[Sequence[tuple[int, ...]]]
 ) -> tuple[int, ...]:
     """Tokens of the frame before the JSON with which every line begins.
 

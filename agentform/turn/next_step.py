@@ -11,7 +11,7 @@ from agentform.decoding.formats.framing import CallFraming
 from agentform.decoding.formats.types import ToolCallFormat
 from agentform.decoding.insertion_point import unframed
 from agentform.decoding.session import Session
-from agentform.decoding.token_context import Context, advance
+from agentform.decoding.token_context import TokenContext, advance
 from agentform.forms.answer import Question
 from agentform.forms.option_trie import build_trie
 from agentform.forms.scoring import Priors, Scoring, choose, require_confidence
@@ -37,7 +37,7 @@ class CallMass:
         return self.call > self.end if ended else self.call > 0.5
 
 
-async def call_mass(session: Session, format: ToolCallFormat, before: Context, opening: str) -> CallMass:
+async def call_mass(session: Session, format: ToolCallFormat, before: TokenContext, opening: str) -> CallMass:
     """What the model gives to a call after `before`; `opening` is the text up to the first call.
 
     Raises:
@@ -63,7 +63,7 @@ def _mark(format: ToolCallFormat, opening: str) -> str:
 
 async def choose_tool(
     session: Session,
-    before: Context,
+    before: TokenContext,
     names: Sequence[str],
     following: str,
     *,
@@ -105,7 +105,7 @@ async def choose_tool(
 
 async def choose_step(
     session: Session,
-    context: Context,
+    context: TokenContext,
     names: Sequence[str],
     *,
     lead: str,
@@ -135,7 +135,7 @@ async def choose_step(
     return chosen.evidence()
 
 
-async def another_follows(session: Session, format: ToolCallFormat, end: Context) -> bool:
+async def another_follows(session: Session, format: ToolCallFormat, end: TokenContext) -> bool:
     """Whether the beginning of another call is more probable than the end of the calls, after the call at `end`.
 
     Raises:
@@ -153,5 +153,5 @@ async def another_follows(session: Session, format: ToolCallFormat, end: Context
     return scores[0] > max(scores[1:])
 
 
-def _ids(tokenizer: Tokenizer, context: Context) -> tuple[int, ...]:
+def _ids(tokenizer: Tokenizer, context: TokenContext) -> tuple[int, ...]:
     return context.ids + tokenizer.encode(context.tail)

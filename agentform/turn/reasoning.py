@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from agentform.decoding.session import Session
-from agentform.decoding.token_context import Context, continue_from
+from agentform.decoding.token_context import TokenContext, continue_from
 from agentform.events import Emit, ReasoningDelta
 from agentform.runtime.engine import FinishReason
 
@@ -35,7 +35,7 @@ class Thought:
     content: str
     text: str
     """`content` with the white space around it, which a continuation needs."""
-    context: Context
+    context: TokenContext
     finish: FinishReason
     prompt_ids: tuple[int, ...]
     token_ids: tuple[int, ...]

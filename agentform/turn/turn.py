@@ -14,7 +14,7 @@ from agentform.decoding.formats.types import JsonObject
 from agentform.decoding.insertion_point import InsertionPoint, unframed
 from agentform.decoding.prompt_work import TOOL_CHARACTERS, check_fits, num_characters, prompt_work
 from agentform.decoding.session import Session
-from agentform.decoding.token_context import Context, advance, continue_from, splice
+from agentform.decoding.token_context import TokenContext, advance, continue_from, splice
 from agentform.decoding.tool_format import (
     ToolCallFormat,
     ToolText,
@@ -158,7 +158,13 @@ class TurnRunner:
         return await self._tool(session, before, options, called=called, other=other)
 
     async def _tool(
-        self, session: Session, before: Context, options: TurnOptions, *, called: float = 1.0, other: str | None = None
+        self,
+        session: Session,
+        before: TokenContext,
+        options: TurnOptions,
+        *,
+        called: float = 1.0,
+        other: str | None = None,
     ) -> Evidence:
         """Which tool is called, `before` being where its name would stand."""
         following = CallFraming(format=self.format, id=_PROBE_ID).before_arguments
@@ -166,7 +172,7 @@ class TurnRunner:
         return await choose_tool(session, before, names, following, other=other, called=called)
 
     async def _step(
-        self, session: Session, context: Context, spoken: bool, options: TurnOptions, *, answerable: bool
+        self, session: Session, context: TokenContext, spoken: bool, options: TurnOptions, *, answerable: bool
     ) -> Evidence:
         """The next step of a model that was not trained for calls: asked on a line of its own."""
         lead = self.format.step_lead
@@ -211,13 +217,15 @@ class TurnRunner:
     ) -> TurnResult:
         """The form is filled after the free text, if there is any, which counts as reasoning."""
         thought = beginning.thought
-        point = unframed(Context(ids=beginning.prompt_ids))
+        point = unframed(TokenContext(ids=beginning.prompt_ids))
         filling = Filling(
             target=form,
             point=point if thought is None else unframed(thought.context, spoken=bool(thought.content)),
             priors=self._priors_at(unframed, "form"),
             scoring=self.scoring,
-            refusal=RefusalPrompt(messages=messages, point=lambda shown: unframed(Context(ids=self.prompt(shown)))),
+            refusal=RefusalPrompt(
+                messages=messages, point=lambda shown: unframed(TokenContext(ids=self.prompt(shown)))
+            ),
             watch=Watch(emit=emit),
         )
         state = await fill_form(session, filling)
@@ -272,7 +280,7 @@ class TurnRunner:
         index = before + num_calls
         return CallFraming(format=self.format, id=new_call_id(self.format, name, index), index=index)
 
-    async def _another(self, session: Session, end: Context, options: TurnOptions) -> Evidence | None:
+    async def _another(self, session: Session, end: TokenContext, options: TurnOptions) -> Evidence | None:
         """The decision for one more call after the last one; `None` when the model wants to see results first."""
         if self.format.step_lead:
             decision = await self._step(session, end, True, options, answerable=True)
@@ -291,7 +299,7 @@ class TurnRunner:
         framing: CallFraming,
         point: InsertionPoint,
         emit: Emit,
-    ) -> tuple[ToolCall, Context]:
+    ) -> tuple[ToolCall, TokenContext]:
         """The call with its arguments decided, and the context after it."""
         name = str(decision.value)
         filling = Filling(
@@ -302,7 +310,7 @@ class TurnRunner:
             scoring=self.scoring,
             refusal=RefusalPrompt(
                 messages=messages,
-                point=lambda shown: self.arguments(Context(ids=self.prompt(shown)), name),
+                point=lambda shown: self.arguments(TokenContext(ids=self.prompt(shown)), name),
                 tool=name,
                 content=content,
             ),
@@ -344,7 +352,7 @@ class TurnRunner:
         end = self._after(point, framing, dumps(prose_call.arguments))
         return self._called(prose_call.content, [call], end, thought.finish)
 
-    def _called(self, content: str, calls: Sequence[ToolCall], end: Context, finish: FinishReason) -> TurnResult:
+    def _called(self, content: str, calls: Sequence[ToolCall], end: TokenContext, finish: FinishReason) -> TurnResult:
         end = advance(self.engine.tokenizer, end, self.format.layout.section_close)
         return TurnResult(
             message=Message(role="assistant", content=content, calls=tuple(calls)),
@@ -353,29 +361,31 @@ class TurnRunner:
             decision=calls[0].decision,
         )
 
-    def _after(self, point: InsertionPoint, framing: CallFraming, arguments: str) -> Context:
+    def _after(self, point: InsertionPoint, framing: CallFraming, arguments: str) -> TokenContext:
         """The context after a call with these arguments."""
         tokenizer = self.engine.tokenizer
         return advance(tokenizer, point.json().with_text(arguments).spelt(tokenizer), framing.after_arguments)
 
-    def _opened(self, context: Context, opening: str) -> Context:
+    def _opened(self, context: TokenContext, opening: str) -> TokenContext:
         """The context where a tool's name begins, after what stands between `context` and the call."""
         text = opening + CallFraming(format=self.format).before_name
         return advance(self.engine.tokenizer, context, text)
 
-    def arguments(self, before: Context, name: str, *, spoken: bool = False) -> InsertionPoint:
+    def arguments(self, before: TokenContext, name: str, *, spoken: bool = False) -> InsertionPoint:
         """The place where the arguments of the turn's first call begin, after free text if any was `spoken`."""
         opening = before_calls(self.format, after_text=spoken)
         return self._point(before, CallFraming(format=self.format, id=_PROBE_ID), name, opening, spoken=spoken)
 
-    def _point(self, before: Context, framing: CallFraming, name: str, opening: str, *, spoken: bool) -> InsertionPoint:
+    def _point(
+        self, before: TokenContext, framing: CallFraming, name: str, opening: str, *, spoken: bool
+    ) -> InsertionPoint:
         """Where arguments begin, `opening` being what stands between `before` and the call.
 
         After a lead-in on a line of its own the call stands as it does after text.
         """
         tokenizer = self.engine.tokenizer
 
-        def opened(context: Context, said: bool) -> Context:
+        def opened(context: TokenContext, said: bool) -> TokenContext:
             seam = opening if said == spoken else before_calls(self.format, after_text=said)
             at_name = advance(tokenizer, context, seam + framing.before_name)
             begin = advance(tokenizer, at_name.with_text(name), framing.before_arguments)
@@ -383,9 +393,9 @@ class TurnRunner:
 
         return InsertionPoint(before=before, opened=opened, spoken=spoken)
 
-    def _priors_at(self, point: Callable[[Context], InsertionPoint], *identity: object) -> Priors:
+    def _priors_at(self, point: Callable[[TokenContext], InsertionPoint], *identity: object) -> Priors:
         """Label priors measured at the same place after content-free messages."""
-        points = [point(Context(ids=ids)) for ids in self._content_free_prompts]
+        points = [point(TokenContext(ids=ids)) for ids in self._content_free_prompts]
         return Priors(self.priors, points, self.engine.info.digest, *identity)
 
     def _checked_prompt(self, messages: Sequence[Message], past: Sequence[int]) -> tuple[int, ...]:

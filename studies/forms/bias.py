@@ -10,13 +10,13 @@ from typing import Any, Literal
 import numpy as np
 from rich.progress import Progress
 
-from agentform.decoding.token_context import Context
+from agentform.decoding.token_context import TokenContext
 from agentform.forms.answer import Question
 from agentform.forms.label_prior import CONTENT_FREE
 from agentform.messages import JsonValue, Message
 from agentform.runtime.engine import Engine
 from agentform.schema.json_text import dumps
-from benchmarks.common.harness import Context as Run
+from benchmarks.common.harness import TokenContext as Run
 from benchmarks.common.items import Item
 from studies.forms.accuracy import splits
 from studies.forms.calibration import errors_by_temperature
@@ -81,7 +81,7 @@ def _turned(options: tuple[JsonValue, ...], shift: int) -> tuple[JsonValue, ...]
     return options[at:] + options[:at]
 
 
-def _lettered(engine: Engine, item: Item, messages: Sequence[Message]) -> tuple[Context, Question]:
+def _lettered(engine: Engine, item: Item, messages: Sequence[Message]) -> tuple[TokenContext, Question]:
     """A listing that gives each option a letter, and the letters as the values."""
     field = item.fields[0]
     marks = string.ascii_uppercase[: len(field.options)]
@@ -90,7 +90,7 @@ def _lettered(engine: Engine, item: Item, messages: Sequence[Message]) -> tuple[
     said += [{"role": m.role, "content": m.content} for m in messages]
     [question] = questions_of(item, "key")
     lettered = replace(question, texts=tuple(f' "{mark}"}}' for mark in marks))
-    return Context(ids=engine.tokenizer.render(said)), lettered
+    return TokenContext(ids=engine.tokenizer.render(said)), lettered
 
 
 def _figures(

@@ -11,12 +11,12 @@ from typing import Any
 from rich.progress import Progress
 
 from agentform import PriorStore, fill
-from agentform.decoding.token_context import Context as Place
+from agentform.decoding.token_context import TokenContext as Place
 from agentform.errors import CallRejected
 from agentform.messages import JsonValue
 from agentform.schema.json_text import dumps
 from benchmarks.common.bootstrap import difference
-from benchmarks.common.harness import Context
+from benchmarks.common.harness import TokenContext
 from benchmarks.common.items import Item
 from studies.forms.accuracy import SEED
 from studies.forms.couplings import Coupling, couplings
@@ -46,7 +46,9 @@ class _Outcome:
     """Log probability given up for agreement."""
 
 
-async def measure_contradictions(engine: BenchEngine, context: Context, progress: Progress) -> list[dict[str, Any]]:
+async def measure_contradictions(
+    engine: BenchEngine, context: TokenContext, progress: Progress
+) -> list[dict[str, Any]]:
     """One row per coupling and way."""
     rows: list[dict[str, Any]] = []
     for coupling in couplings(context, quick=context.quick):

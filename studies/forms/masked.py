@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from agentform.decoding.token_context import Context
+from agentform.decoding.token_context import TokenContext
 from agentform.errors import EngineError
 from agentform.forms.answer import Question
 from agentform.forms.option_trie import option_lines
@@ -25,7 +25,7 @@ _MAX_TOKENS = 400
 
 
 async def decode(
-    engine: Engine, context: Context, item: Item, *, before: str = ""
+    engine: Engine, context: TokenContext, item: Item, *, before: str = ""
 ) -> tuple[dict[str, JsonValue], Usage]:
     """The whole object in declared order; `before` is text that stands between the prompt and the JSON.
 
@@ -37,14 +37,14 @@ async def decode(
     return dict(value), usage
 
 
-async def decode_leaf(engine: Engine, context: Context, item: Item, index: int, *, before: str = "") -> int:
+async def decode_leaf(engine: Engine, context: TokenContext, item: Item, index: int, *, before: str = "") -> int:
     """One leaf in an object of its own, as independent scoring asks it; the index of the option written."""
     leaf = item.fields[index]
     value, _ = await decode(engine, context, replace(item, fields=(leaf,)), before=before)
     return _index(leaf, value[leaf.name])
 
 
-async def decode_tokens(engine: Engine, context: Context, question: Question) -> int:
+async def decode_tokens(engine: Engine, context: TokenContext, question: Question) -> int:
     """The same under a grammar of whole tokens; the index of the option written."""
     lines = option_lines(engine.tokenizer, context.line(question.lead), question.texts)
     spelt = (" ".join(f"<[{token}]>" for token in line) for line in lines)
@@ -59,7 +59,7 @@ def _index(leaf: ClosedField, value: JsonValue) -> int:
     return [dumps(option) for option in leaf.options].index(dumps(value))
 
 
-async def _complete(engine: Engine, context: Context, grammar: GrammarSpec) -> tuple[str, Usage]:
+async def _complete(engine: Engine, context: TokenContext, grammar: GrammarSpec) -> tuple[str, Usage]:
     """Greedy completion under the grammar: its text and usage.
 
     Raises:

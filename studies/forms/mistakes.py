@@ -8,13 +8,13 @@ from typing import Any
 
 from rich.progress import Progress
 
-from agentform.decoding.token_context import Context
+from agentform.decoding.token_context import TokenContext
 from agentform.forms.answer import Question
 from agentform.forms.label_prior import CONTENT_FREE
 from agentform.forms.option_trie import option_lines
 from agentform.runtime.engine import Branch, Engine, ScoreRequest
 from benchmarks.common.bootstrap import difference
-from benchmarks.common.harness import Context as Run
+from benchmarks.common.harness import TokenContext as Run
 from benchmarks.common.items import Item
 from studies.forms.accuracy import SEED, splits
 from studies.forms.datasets import SINGLE
@@ -40,7 +40,7 @@ async def no_template(engine: Engine, item: Item, said: Sequence[dict[str, str]]
     """The messages as bare text: no beginning-of-sequence token, no roles."""
     text = "\n".join(message["content"] for message in said or _messages(item))
     # A prompt needs one token that stays as it is; the line break before the JSON is none of the text's tokens.
-    context = Context(ids=engine.tokenizer.encode(text + "\n\n"))
+    context = TokenContext(ids=engine.tokenizer.encode(text + "\n\n"))
     return await ask(engine, context, questions_of(item, "described"))
 
 
@@ -74,8 +74,8 @@ def _messages(item: Item) -> list[dict[str, str]]:
     return [{"role": m.role, "content": m.content} for m in item.messages]
 
 
-def _context(engine: Engine, item: Item, said: Sequence[dict[str, str]] | None) -> Context:
-    return Context(ids=engine.tokenizer.render(said or _messages(item)))
+def _context(engine: Engine, item: Item, said: Sequence[dict[str, str]] | None) -> TokenContext:
+    return TokenContext(ids=engine.tokenizer.render(said or _messages(item)))
 
 
 def _paragraph(question: Question) -> Question:

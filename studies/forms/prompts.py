@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from agentform.decoding.token_context import Context
+from agentform.decoding.token_context import TokenContext
 from agentform.decoding.tool_format import argument_lines
 from agentform.forms.answer import Question
 from agentform.forms.questions import open_questions
@@ -18,10 +18,12 @@ from benchmarks.common.items import Item
 __all__ = ["LEADS", "PROMPTS", "context_of", "questions_of"]
 
 
-def context_of(tokenizer: Tokenizer, item: Item, prompt: str, messages: Sequence[Message] | None = None) -> Context:
+def context_of(
+    tokenizer: Tokenizer, item: Item, prompt: str, messages: Sequence[Message] | None = None
+) -> TokenContext:
     """Where the item's form begins, after its own messages or those given instead."""
     said = [{"role": m.role, "content": m.content} for m in (messages or item.messages)]
-    return Context(ids=tokenizer.render(PROMPTS[prompt](item, said)))
+    return TokenContext(ids=tokenizer.render(PROMPTS[prompt](item, said)))
 
 
 def questions_of(item: Item, lead: str) -> list[Question]:

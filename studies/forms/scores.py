@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentform.decoding.token_context import Context
+from agentform.decoding.token_context import TokenContext
 from agentform.forms.answer import Question
 from agentform.forms.label_prior import CONTENT_FREE
 from agentform.forms.option_trie import build_trie, option_lines
@@ -19,7 +19,7 @@ LogScores = tuple[float, ...]
 """Log score of each option of one leaf, in nats: the product over its decision nodes under the full softmax."""
 
 
-async def ask(engine: Engine, context: Context, questions: Sequence[Question]) -> list[LogScores]:
+async def ask(engine: Engine, context: TokenContext, questions: Sequence[Question]) -> list[LogScores]:
     """Scores of independent questions with one text per answer; one batch, no token written."""
     lines = [option_lines(engine.tokenizer, context.line(question.lead), question.texts) for question in questions]
     tries = [build_trie(own) for own in lines]
@@ -48,7 +48,9 @@ async def prior_scores(
     return found
 
 
-async def _by_lead(engine: Engine, item: Item, context: Context, leads: Sequence[str]) -> dict[str, list[LogScores]]:
+async def _by_lead(
+    engine: Engine, item: Item, context: TokenContext, leads: Sequence[str]
+) -> dict[str, list[LogScores]]:
     asked = [question for lead in leads for question in questions_of(item, lead)]
     leaves = await ask(engine, context, asked)
     size = len(item.fields)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from agentform import PriorStore, Scoring, fill
-from agentform.decoding.token_context import Context
+from agentform.decoding.token_context import TokenContext
 from agentform.messages import Evidence
 from agentform.runtime.engine import ScoreRequest, Tokenizer
 from agentform.schema.form import pointer
@@ -69,7 +69,7 @@ def _indices(item: Item, evidence: Sequence[Evidence]) -> list[int]:
 
 
 async def _masked(engine: BenchEngine, item: Item, request: ScoreRequest) -> dict[str, list[int]]:
-    context = Context(ids=request.prompt_ids)
+    context = TokenContext(ids=request.prompt_ids)
     text, tokens = [], []
     for index, question in enumerate(questions_of(item, "key")):
         before = _before(engine.tokenizer, request, question.lead)

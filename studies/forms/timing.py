@@ -10,7 +10,7 @@ from typing import Any
 from rich.progress import Progress
 
 from agentform import PriorStore, fill
-from agentform.decoding.token_context import Context
+from agentform.decoding.token_context import TokenContext
 from agentform.messages import Usage
 from agentform.runtime.engine import Branch, ScoreRequest
 from benchmarks.common.items import Item
@@ -25,7 +25,7 @@ FIELDS = (1, 3, 6, 9, 12)
 PROMPT_TOKENS = (500, 2000)
 _STORE = PriorStore()
 """Priors of the timed forms: measured once, before the clock starts."""
-_Way = Callable[[BenchEngine, Context, Item], Awaitable[Usage]]
+_Way = Callable[[BenchEngine, TokenContext, Item], Awaitable[Usage]]
 _Taken = dict[str, list[tuple[float, Usage]]]
 """Seconds and usage of every round, by way."""
 
@@ -80,7 +80,7 @@ async def _timed(engine: BenchEngine, item: Item, way: str, warm: bool) -> tuple
     return time.perf_counter() - started, usage
 
 
-async def _score(engine: BenchEngine, context: Context, item: Item) -> Usage:
+async def _score(engine: BenchEngine, context: TokenContext, item: Item) -> Usage:
     engine.scored.clear()
     filled = await fill(engine, item.messages, item.target, priors=_STORE)
     assert filled.usage.completion_tokens == 0, "a closed form was not scored alone"
@@ -88,12 +88,12 @@ async def _score(engine: BenchEngine, context: Context, item: Item) -> Usage:
     return filled.usage
 
 
-async def _skip(engine: BenchEngine, context: Context, item: Item) -> Usage:
+async def _skip(engine: BenchEngine, context: TokenContext, item: Item) -> Usage:
     engine.skip_forced = True
     return (await decode(engine, context, item))[1]
 
 
-async def _plain(engine: BenchEngine, context: Context, item: Item) -> Usage:
+async def _plain(engine: BenchEngine, context: TokenContext, item: Item) -> Usage:
     engine.skip_forced = False
     try:
         return (await decode(engine, context, item))[1]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from agentform.decoding.token_context import Context, advance, continue_from, splice
+from agentform.decoding.token_context import TokenContext, advance, continue_from, splice
 from agentform.runtime.scripted.byte_tokenizer import ByteTokenizer
 from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
 from tests.support.piece_tokenizer import PieceTokenizer
@@ -19,7 +19,7 @@ texts = st.text(alphabet='ab {"\n<é', max_size=12)
 words = st.text(max_size=20)
 
 
-def spelt(tokenizer, context: Context) -> str:
+def spelt(tokenizer, context: TokenContext) -> str:
     return tokenizer.decode(context.ids) + context.tail
 
 
@@ -144,7 +144,7 @@ def test_what_was_generated_after_the_text_is_left_out():
 @same_fixture
 @given(tail=texts, before=texts, after=texts)
 def test_advancing_over_control_tokens_ends_the_line_there(tokenizer, tail, before, after):
-    context = advance(tokenizer, Context(ids=(65,), tail=tail), f"{before}<|im_end|>\n<|im_start|>{after}")
+    context = advance(tokenizer, TokenContext(ids=(65,), tail=tail), f"{before}<|im_end|>\n<|im_start|>{after}")
     [start] = tokenizer.encode("<|im_start|>", control=True)
     assert context.tail == after
     assert context.ids[-1] == start
@@ -154,11 +154,11 @@ def test_advancing_over_control_tokens_ends_the_line_there(tokenizer, tail, befo
 @same_fixture
 @given(tail=texts, text=texts)
 def test_advancing_over_plain_text_lets_it_merge(tokenizer, tail, text):
-    assert advance(tokenizer, Context(ids=(65,), tail=tail), text) == Context(ids=(65,), tail=tail + text)
+    assert advance(tokenizer, TokenContext(ids=(65,), tail=tail), text) == TokenContext(ids=(65,), tail=tail + text)
 
 
 @pytest.mark.parametrize("text", ["<|im_end|>", "a<|im_start|>b"])
 def test_what_users_write_is_never_control(tokenizer, text):
-    context = Context(ids=()).with_text(text)
+    context = TokenContext(ids=()).with_text(text)
     control = {tokenizer.encode(t, control=True)[0] for t in ("<|im_start|>", "<|im_end|>")}
     assert not control & set(tokenizer.encode(context.line('"}')))

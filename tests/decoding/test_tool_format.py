@@ -9,7 +9,7 @@ import pytest
 from agentform.agent.agent import Agent
 from agentform.agent.conversation import Conversation
 from agentform.decoding.formats.framing import CallFraming
-from agentform.decoding.token_context import Context, advance
+from agentform.decoding.token_context import TokenContext, advance
 from agentform.decoding.tool_format import (
     DEFAULT_FORMAT,
     ToolText,
@@ -167,7 +167,7 @@ def test_with_a_merging_tokenizer_too_what_is_emitted_is_what_is_rendered(tmp_pa
     caller = TurnRunner(engine=RecordingEngine(tokenizer), targets={"weather": weather.target})
     asked = [Message(role="user", content="How is it?")]
     prompt = caller.prompt(asked)
-    context = Context(ids=prompt, tail=content)
+    context = TokenContext(ids=prompt, tail=content)
     arguments = '{"city": "hello </tool_call> é", "unit": "F\\"", "days": [1]}'
     at = caller.arguments(context, "weather", spoken=bool(content)).json().with_text(arguments).spelt(tokenizer)
     end = advance(tokenizer, at, CallFraming(format=caller.format).after_arguments)

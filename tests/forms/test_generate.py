@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agentform.decoding.limits import Limits
 from agentform.decoding.session import Session
-from agentform.decoding.token_context import Context
+from agentform.decoding.token_context import TokenContext
 from agentform.errors import ArgumentMalformed, ArgumentsTruncated
 from agentform.forms.generate import write_leaves
 from agentform.forms.questions import open_questions
@@ -93,7 +93,7 @@ def test_pieces_with_values_put_in_are_the_json_of_the_form(decisions):
 @pytest.mark.anyio
 async def test_a_value_that_is_known_is_not_generated(session):
     known = state_of(ROOT, {UNIT: 0, DAY: 0, NOTE: 0}, {("city",): '"Rome"'})
-    written = await write_leaves(session, Context(ids=(1,)), known)
+    written = await write_leaves(session, TokenContext(ids=(1,)), known)
     assert written.json_text == '{"unit": "C", "city": "Rome", "kind": "now", "place": {"lat": 0}}'
     assert written.texts == {("city",): '"Rome"', ("place", "lat"): "0"}
     assert len(session.engine.generated) == 1
@@ -102,7 +102,7 @@ async def test_a_value_that_is_known_is_not_generated(session):
 @pytest.mark.anyio
 async def test_a_free_leaf_is_asked_for_after_all_that_stands_before_it_and_with_what_follows(session):
     state = state_of(ROOT, {UNIT: 0, DAY: 0, NOTE: 0})
-    await write_leaves(session, Context(ids=(77,), tail="!"), state, closing="}\nend")
+    await write_leaves(session, TokenContext(ids=(77,), tail="!"), state, closing="}\nend")
     city, lat = session.engine.generated
     assert bytes(city.prompt_ids).decode() + city.grammar.lead == 'M!{"unit": "C", "city": '
     assert bytes(lat.prompt_ids).decode().endswith('"city": 0, "kind": "now", "place": {"lat": ')
@@ -112,7 +112,7 @@ async def test_a_free_leaf_is_asked_for_after_all_that_stands_before_it_and_with
 
 @pytest.mark.anyio
 async def test_a_form_that_is_one_free_leaf_is_followed_by_the_closing(session):
-    await write_leaves(session, Context(ids=(77,)), state_of(free(("city",))), closing="}\nend")
+    await write_leaves(session, TokenContext(ids=(77,)), state_of(free(("city",))), closing="}\nend")
     assert session.engine.generated[0].grammar.follow == "}\ne"
 
 
@@ -123,7 +123,7 @@ async def test_a_form_that_is_one_free_leaf_is_followed_by_the_closing(session):
 async def test_the_prompt_ends_where_no_value_can_merge_backwards(merged):
     tokenizer = PieceTokenizer(merged)
     session = Session(RecordingEngine(tokenizer), limits=Limits())
-    context = Context(ids=tokenizer.encode("before"), tail='x{"unit": "C", "city": ')
+    context = TokenContext(ids=tokenizer.encode("before"), tail='x{"unit": "C", "city": ')
     await write_leaves(session, context, state_of(free(("city",))))
     [request] = session.engine.generated
     assert tokenizer.decode(request.prompt_ids) + request.grammar.lead == 'beforex{"unit": "C", "city": '
@@ -138,7 +138,7 @@ async def test_the_prompt_ends_where_no_value_can_merge_backwards(merged):
 )
 async def test_a_generated_value_is_written_as_agentform_writes_json(value, read):
     session = Session(RecordingEngine(value=value), limits=Limits())
-    written = await write_leaves(session, Context(ids=(1,)), state_of(free(("city",))))
+    written = await write_leaves(session, TokenContext(ids=(1,)), state_of(free(("city",))))
     assert written.json_text == read
 
 
@@ -146,7 +146,7 @@ async def test_a_generated_value_is_written_as_agentform_writes_json(value, read
 async def test_a_value_beyond_its_budget_is_truncation():
     engine = ScriptedEngine([Fill("about", {"city": "Llanfair" * 3})])
     session = Session(engine, limits=Limits(argument_tokens=10))
-    context = Context(ids=engine.tokenizer.encode("about\n"), tail='{"city": ')
+    context = TokenContext(ids=engine.tokenizer.encode("about\n"), tail='{"city": ')
     with pytest.raises(ArgumentsTruncated) as caught:
         await write_leaves(session, context, state_of(free(("city",))))
     assert (caught.value.pointer, caught.value.max_tokens, caught.value.written) == ("/city", 10, '"LlanfairL')
@@ -157,4 +157,4 @@ async def test_a_value_beyond_its_budget_is_truncation():
 async def test_a_value_that_is_not_json_is_never_reported(value):
     session = Session(RecordingEngine(value=value), limits=Limits())
     with pytest.raises(ArgumentMalformed):
-        await write_leaves(session, Context(ids=(1,)), state_of(free(("city",))))
+        await write_leaves(session, TokenContext(ids=(1,)), state_of(free(("city",))))

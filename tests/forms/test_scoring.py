@@ -9,7 +9,7 @@ import pytest
 from agentform.decoding.insertion_point import unframed
 from agentform.decoding.limits import Limits
 from agentform.decoding.session import Session
-from agentform.decoding.token_context import Context
+from agentform.decoding.token_context import TokenContext
 from agentform.errors import Abstained
 from agentform.forms.answer import Answer, Question
 from agentform.forms.scoring import Scoring, choose, require_confidence
@@ -29,7 +29,9 @@ async def test_all_questions_go_out_in_one_request_and_texts_of_one_answer_add_u
     engine = RecordingEngine(score_branch=by_byte({"x": 0.3, "y": 0.2, "z": 0.2, "p": 0.1, "q": 0.5}))
     session = Session(engine, limits=Limits())
     asked = [question("xyz", [0, 1, 1], ["X", "YZ"]), question("pq", [0, 1], [None, 2], path=("b", "c/d"))]
-    first, second = await choose(session, unframed(Context(ids=(65,), tail="t")), asked, scoring=Scoring(), priors=None)
+    first, second = await choose(
+        session, unframed(TokenContext(ids=(65,), tail="t")), asked, scoring=Scoring(), priors=None
+    )
     assert len(engine.scored) == 1
     assert bytes(engine.scored[0].prompt_ids) == b"At"  # what all have in common is prompt, and stays in the cache
     assert [b.path for b in engine.scored[0].branches] == [(), ()]

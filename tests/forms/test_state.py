@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agentform.decoding.insertion_point import unframed
-from agentform.decoding.token_context import Context
+from agentform.decoding.token_context import TokenContext
 from agentform.errors import Violation
 from agentform.forms.refusal import RefusalPrompt
 from agentform.messages import Message
@@ -53,7 +53,7 @@ def shown_after_refusal(violations, **options):
 
     def point(messages):
         shown.extend(messages)
-        return unframed(Context(ids=(7,)))
+        return unframed(TokenContext(ids=(7,)))
 
     refusal = RefusalPrompt(messages=[Message(role="user", content="Hello")], point=point, **options)
     assert refusal.after('{"a": 1}', violations).before.ids == (7,)
