@@ -14,9 +14,8 @@ from tests.support.watchdog import EXIT_S, end_after
 if not any(Path(place).exists() for place in ("/proc/driver/nvidia", "/dev/nvidiactl")):
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
-# Workers of a run in parallel do not fight for cores; read when torch is first imported.
-if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Workers of a run do not fight for cores, and sums are made in one order; read when torch is first imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Machines are shared: how long an example takes says nothing of whether it is right.
 settings.register_profile("agentform", deadline=None)

@@ -32,7 +32,7 @@ HTTP = (
     "runtime.tokenizer",
     "runtime.cache.statistics",
 )
-OWN_MODEL = (*HTTP, "runtime.scheduling", "runtime.cache", "runtime.detokenizer")
+OWN_MODEL = (*HTTP, "runtime.free_cores", "runtime.scheduling", "runtime.cache", "runtime.detokenizer")
 ALLOWED: dict[str, tuple[str, ...]] = {
     "errors": ("messages", "_util.text"),
     "_util": ("_util", "errors"),
@@ -69,6 +69,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "runtime.grammar_cache": ("runtime.engine", "grammar", *LEAVES),
     "runtime.preparation": ("runtime.engine", "runtime.validation", "runtime.grammar_cache", "grammar", *LEAVES),
     "runtime.thread_channel": LEAVES,
+    "runtime.free_cores": (),
     "runtime.detokenizer": ("runtime.engine", *LEAVES),
     "runtime.scripted": (
         "runtime.scripted",

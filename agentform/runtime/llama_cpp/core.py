@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from agentform.runtime.cache.prefix_cache import PrefixCache
+from agentform.runtime.free_cores import FreeCores
 from agentform.runtime.llama_cpp.context import LlamaContext
 from agentform.runtime.llama_cpp.memory_plan import LlamaMemoryPlan, measure, plan_memory
 from agentform.runtime.llama_cpp.model import LlamaModel
 from agentform.runtime.llama_cpp.options import LlamaOptions
 from agentform.runtime.llama_cpp.runner import LlamaRunner
-from agentform.runtime.llama_cpp.threads import FreeCores
 from agentform.runtime.scheduling.core import Core, make_tiers
 from agentform.runtime.scheduling.scheduler import Scheduler
 

@@ -6,7 +6,8 @@ import torch
 
 from agentform.runtime.cache.prefix_cache import PrefixCache
 from agentform.runtime.scheduling.core import Core, make_tiers
-from agentform.runtime.scheduling.scheduler import Scheduler
+from agentform.runtime.scheduling.scheduler import Compute, Scheduler
+from agentform.runtime.torch.cpu.threads import on_free_cores
 from agentform.runtime.torch.forward.memory_plan import checked_budget_bytes
 from agentform.runtime.torch.forward.runner import ModelRunner
 from agentform.runtime.torch.loaded_model import LoadedModel
@@ -64,7 +65,7 @@ class Serving(Core):
         )
         scheduler = Scheduler(
             cache,
-            runner.compute,
+            _computing(runner, options.num_threads),
             max_batch_tokens=options.max_batch_tokens,
             save_state=runner.save_state,
             tiers=tiers,
@@ -79,6 +80,12 @@ class Serving(Core):
             budget_bytes=budget,
             prepare_thread=lambda: _use_threads(options.num_threads),
         )
+
+
+def _computing(runner: ModelRunner, num_threads: int | None) -> Compute:
+    """Its steps; on a processor, unless told otherwise, with as many threads as there are free cores."""
+    follows = num_threads is None and runner.device.type == "cpu"
+    return on_free_cores(runner.compute) if follows else runner.compute
 
 
 def _use_threads(num: int | None) -> None:

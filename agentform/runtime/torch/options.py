@@ -52,7 +52,7 @@ class EngineOptions:
     max_wait_s: float = 10.0
     """A request that has waited for so long is not overtaken at all."""
     num_threads: int | None = None
-    """Threads that torch computes with; by default as many as it likes."""
+    """Threads that torch computes with; by default the physical cores that nobody else keeps busy, anew each second."""
     guess_tokens: bool = True
     """Whether a completion that repeats text is computed several tokens to a step, see `prompt_lookup`."""
 

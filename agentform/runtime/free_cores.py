@@ -1,7 +1,7 @@
 """How many threads a step computes with: the physical cores that nobody else keeps busy.
 
-llama.cpp's threads wait for each other by spinning. On a core that another process uses, each of them waits for that
-process many times a step, so one thread fewer is faster there than one more.
+The threads of llama.cpp, and torch's OpenMP pools, wait for each other by spinning. On a core that another process
+uses, each of them waits for that process many times a step, so one thread fewer is faster there than one more.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agentform.runtime.llama_cpp import threads
-from agentform.runtime.llama_cpp.threads import FreeCores, physical_cores
+from agentform.runtime import free_cores
+from agentform.runtime.free_cores import FreeCores, physical_cores
 
 
 class Clocks:
@@ -20,7 +20,7 @@ class Clocks:
 
 @pytest.fixture
 def clocks(monkeypatch):
-    monkeypatch.setattr(threads, "_load", lambda: 0.0)
+    monkeypatch.setattr(free_cores, "_load", lambda: 0.0)
     return Clocks()
 
 
@@ -58,14 +58,14 @@ def test_the_machine_is_not_asked_again_within_a_second(clocks):
 
 
 def test_a_machine_that_does_not_tell_is_taken_for_idle(monkeypatch):
-    monkeypatch.setattr(threads, "_load", lambda: 0.0)
+    monkeypatch.setattr(free_cores, "_load", lambda: 0.0)
     assert FreeCores(3, all_busy_s=lambda: None).num == 3
 
 
 def test_siblings_count_once_and_the_users_bound_holds(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr(threads.os, "sched_getaffinity", lambda pid: {0, 1, 2, 3}, raising=False)
-    monkeypatch.setattr(threads, "_siblings", lambda cpu: f"{cpu % 2},{cpu % 2 + 2}")
+    monkeypatch.setattr(free_cores.os, "sched_getaffinity", lambda pid: {0, 1, 2, 3}, raising=False)
+    monkeypatch.setattr(free_cores, "_siblings", lambda cpu: f"{cpu % 2},{cpu % 2 + 2}")
     assert physical_cores() == 2
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     assert physical_cores() == 1
