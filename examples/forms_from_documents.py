@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentform import Filled, PriorStore, Usage, fill_sync, load_engine
+from agentform import Filled, Usage, fill_sync, load_engine
 
 
 class Address(BaseModel):
@@ -54,10 +54,10 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=None, help="write the orders, one JSON object a line")
     options = parser.parse_args()
 
-    console, engine, priors = Console(), load_engine(options.model), PriorStore()
+    console, engine = Console(), load_engine(options.model)
     usage, orders = Usage(), []
     for document in sorted(options.documents.glob("*.txt"))[: options.limit]:
-        filled = fill_sync(engine, document.read_text(encoding="utf-8"), Order, priors=priors)
+        filled = fill_sync(engine, document.read_text(encoding="utf-8"), Order)
         console.print(table(document.name, filled))
         orders.append(filled.json_text)
         usage += filled.usage

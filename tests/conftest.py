@@ -47,6 +47,14 @@ def demo_engine(weights_folder):
     engine.close()
 
 
+@pytest.fixture(autouse=True)
+def _priors_of_this_test_alone(tmp_path_factory, monkeypatch):
+    """Engines that a test loads measure their label priors themselves."""
+    monkeypatch.setattr(
+        "agentform.runtime.load.cache_home", lambda: tmp_path_factory.getbasetemp() / os.urandom(8).hex()
+    )
+
+
 @pytest.fixture(params=["asyncio", "trio"])
 def anyio_backend(request):
     """Async tests run on both event loops, unless a folder or a file says otherwise."""

@@ -24,6 +24,7 @@ INTEGRATIONS = sorted((PACKAGE.parent / "integrations").glob("*/src/**/*.py"))
 LEAVES = ("_util", "errors", "messages")
 # What an engine needs that reads token ids only, and one that runs a model itself.
 HTTP = (
+    "runtime.prior_store",
     "runtime.engine",
     "runtime.preparation",
     "runtime.grammar_cache",
@@ -45,6 +46,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "tools": ("tools", "schema", "json_schema", *LEAVES),
     "runtime.engine": ("grammar.spec", "messages", "runtime.cache.statistics"),
     "runtime.load": (
+        "runtime.prior_store",
         "runtime.engine",
         "runtime.models",
         "runtime.torch.engine",
@@ -68,6 +70,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "runtime.validation": ("runtime.engine", "grammar", *LEAVES),
     "runtime.grammar_cache": ("runtime.engine", "grammar", *LEAVES),
     "runtime.preparation": ("runtime.engine", "runtime.validation", "runtime.grammar_cache", "grammar", *LEAVES),
+    "runtime.prior_store": LEAVES,
     "runtime.thread_channel": LEAVES,
     "runtime.free_cores": (),
     "runtime.detokenizer": ("runtime.engine", *LEAVES),
@@ -84,6 +87,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "runtime.cache": ("runtime.cache", *LEAVES),
     "runtime.snapshots": ("runtime.snapshots", *LEAVES),
     "runtime.scheduling": (
+        "runtime.prior_store",
         "runtime.scheduling",
         "runtime.cache",
         "runtime.engine",
@@ -125,7 +129,16 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "runtime.llama_cpp": ("runtime.llama_cpp", *OWN_MODEL, "grammar", *LEAVES),
     "decoding": ("decoding", "schema", "grammar.spec", "runtime.engine", "events", *LEAVES),
-    "forms": ("forms", "decoding", "schema", "grammar.spec", "runtime.engine", "events", *LEAVES),
+    "forms": (
+        "forms",
+        "decoding",
+        "schema",
+        "grammar.spec",
+        "runtime.engine",
+        "runtime.prior_store",
+        "events",
+        *LEAVES,
+    ),
     "turn": ("turn", "forms", "decoding", "schema", "grammar.spec", "runtime.engine", "events", *LEAVES),
     "agent": (
         "agent",

@@ -22,7 +22,7 @@ from agentform.agent.streaming import Streaming, StreamingSync, streaming, strea
 from agentform.decoding.limits import Limits
 from agentform.errors import InvalidInput
 from agentform.events import Emit, Event
-from agentform.forms.label_prior import PriorStore
+from agentform.forms.label_prior import PriorStore, priors_of
 from agentform.forms.scoring import Scoring
 from agentform.messages import Message
 from agentform.runtime.engine import Engine
@@ -103,7 +103,7 @@ class Agent(Generic[OutputT]):
             instructions="\n".join(part for part in described if part),
             scoring=scoring or Scoring.of(engine),
             reasoning=reasoning or Reasoning(),
-            priors=priors or PriorStore(),
+            priors=priors or priors_of(engine),
         )
         """Makes the agent's turns."""
         self.hand_off_to(*handoffs)

@@ -18,7 +18,7 @@ from agentform.decoding.limits import Limits
 from agentform.decoding.session import Session
 from agentform.errors import ArgumentsTruncated, InvalidInput
 from agentform.events import AnswerDelta, CallReady, Emit, Event, ReasoningDelta
-from agentform.forms.label_prior import PriorStore
+from agentform.forms.label_prior import PriorStore, priors_of
 from agentform.forms.scoring import Scoring
 from agentform.messages import Evidence, Message, ToolCall, Usage
 from agentform.runtime.engine import Engine, Sampling
@@ -92,7 +92,7 @@ class Responder:
         self.limits = limits or Limits()
         self._scoring = scoring or Scoring.of(engine)
         self._reasoning = reasoning or Reasoning()
-        self._priors = priors or PriorStore()
+        self._priors = priors or priors_of(engine)
         self._callers: BoundedDict[str, TurnRunner] = BoundedDict(_KEPT_CALLERS)
         self._token_ids: BoundedDict[str, tuple[int, ...]] = BoundedDict(_KEPT_CONVERSATIONS)
 

@@ -16,7 +16,7 @@ from agentform.decoding.session import Session
 from agentform.errors import InvalidInput
 from agentform.forms.answer import Answer
 from agentform.forms.fill import Prompts, as_messages
-from agentform.forms.label_prior import PriorStore
+from agentform.forms.label_prior import PriorStore, priors_of
 from agentform.forms.questions import open_questions
 from agentform.forms.scoring import Scoring, choose, require_confidence
 from agentform.forms.state import FormState
@@ -134,7 +134,7 @@ async def decide(
     target = await prompt_work(size, load, schema, name="decisions")
     prompts = Prompts(engine, target, instructions)
     session = Session(engine, limits=limits or Limits())
-    point, label_priors = await prompts.prepared(as_messages(state), priors or PriorStore())
+    point, label_priors = await prompts.prepared(as_messages(state), priors or priors_of(engine))
     answers = await choose(
         session,
         point,

@@ -17,7 +17,7 @@ from agentform.decoding.token_context import TokenContext
 from agentform.decoding.tool_format import argument_lines, conversation, format_of
 from agentform.errors import InvalidInput
 from agentform.forms.draft import Filling, fill_form
-from agentform.forms.label_prior import CONTENT_FREE, PriorStore
+from agentform.forms.label_prior import CONTENT_FREE, PriorStore, priors_of
 from agentform.forms.refusal import RefusalPrompt
 from agentform.forms.scoring import Priors, Scoring
 from agentform.messages import Evidence, Message, Usage
@@ -100,7 +100,7 @@ async def fill(
     prompts = Prompts(engine, target, instructions, list_fields)
     session = Session(engine, limits=limits or Limits())
     conversation = as_messages(messages)
-    point, label_priors = await prompts.prepared(conversation, priors or PriorStore())
+    point, label_priors = await prompts.prepared(conversation, priors or priors_of(engine))
     filling = Filling(
         target=target,
         point=point,
@@ -189,4 +189,4 @@ class Prompts:
     def priors(self, store: PriorStore) -> Priors:
         """The label priors of the form's questions."""
         points = [self.point([Message(role="user", content=text)]) for text in CONTENT_FREE]
-        return Priors(store, points, self._engine.info.digest)
+        return Priors(store, self._engine, points)

@@ -7,17 +7,13 @@ content-free inputs measures that lean without labels or data; subtracting it is
 
 from __future__ import annotations
 
-import hashlib
-import json
-import math
+import re
 from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
-from typing import TypeGuard, cast
 
-from agentform._util.files import write_atomically
+from agentform.runtime.engine import Engine
+from agentform.runtime.prior_store import PriorStore
 
-__all__ = ["CONTENT_FREE", "PriorStore", "calibrated"]
+__all__ = ["CONTENT_FREE", "PriorStore", "calibrated", "priors_of", "timeless"]
 
 CONTENT_FREE = (
     "N/A",
@@ -44,64 +40,26 @@ def calibrated(
     return tuple(score - strength * lean for score, lean in zip(log_scores, prior, strict=True))
 
 
-class PriorStore:
-    """Priors by key, in memory and, with a folder, on disk. Keys name model, prompt and question.
+def priors_of(engine: Engine) -> PriorStore:
+    """The store that belongs to the engine; a new one for an engine that has none."""
+    store = getattr(engine, "priors", None)
+    return store if isinstance(store, PriorStore) else PriorStore()
 
-    Several processes may share a folder: a file is written whole and renamed into place.
+
+def timeless(prompt: str) -> str:
+    """A prompt without what changes from day to day or run to run: numbers, names of days and months, identifiers.
+
+    None of these makes a model lean to an option; a prompt that differs in them alone has the same label prior.
     """
-
-    def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder
-        self._known: dict[str, tuple[float, ...]] = {}
-        self._seen: dict[str, tuple[int, tuple[float, ...]]] = {}
-
-    @staticmethod
-    def key(*parts: object) -> str:
-        """Digest over everything that a prior depends on."""
-        return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()
-
-    def get(self, key: str, *, size: int) -> tuple[float, ...] | None:
-        """The mean log scores kept under `key`, or `None` when unknown or not `size` numbers."""
-        if key not in self._known and (prior := self._read(key)) is not None:
-            self._known[key] = prior
-        prior = self._known.get(key)
-        return prior if prior is not None and len(prior) == size else None
-
-    def put(self, key: str, prior: Sequence[float]) -> None:
-        """Keep mean log scores under `key`; where the folder cannot be written they are kept in memory alone."""
-        self._known[key] = tuple(prior)
-        if self._folder is not None:
-            with suppress(OSError):
-                self._write(self._folder, key, prior)
-
-    def observe(self, key: str, log_scores: Sequence[float]) -> None:
-        """Add what one real request scored to the running sums under `key`; these stay in memory."""
-        count, sums = self._seen.get(key, (0, (0.0,) * len(log_scores)))
-        self._seen[key] = count + 1, tuple(a + b for a, b in zip(sums, log_scores, strict=True))
-
-    def mixed(self, key: str, prior: tuple[float, ...], weight: float) -> tuple[float, ...]:
-        """The prior, counted as `weight` requests, averaged with the real requests seen under `key`."""
-        count, sums = self._seen.get(key, (0, prior))
-        if not weight or not count:
-            return prior
-        return tuple((weight * lean + total) / (weight + count) for lean, total in zip(prior, sums, strict=True))
-
-    def _read(self, key: str) -> tuple[float, ...] | None:
-        if self._folder is None:
-            return None
-        try:
-            numbers = json.loads((self._folder / f"{key}.json").read_text(), parse_int=float)
-        except (OSError, ValueError):
-            # What is missing, damaged or not to be read is measured again; nothing is guessed from it.
-            return None
-        return tuple(numbers) if _is_numbers(numbers) else None
-
-    @staticmethod
-    def _write(folder: Path, key: str, prior: Sequence[float]) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(folder / f"{key}.json", json.dumps(list(prior)))
+    return _VARYING.sub("0", prompt)
 
 
-def _is_numbers(value: object) -> TypeGuard[list[float]]:
-    listed = cast("list[object]", value) if isinstance(value, list) else [None]
-    return all(isinstance(item, float) and math.isfinite(item) for item in listed)
+_DAYS = "mon(?:day)?|tue(?:s(?:day)?)?|wed(?:nesday)?|thu(?:rs(?:day)?)?|fri(?:day)?|sat(?:urday)?|sun(?:day)?"
+_MONTHS = (
+    "jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
+    "|nov(?:ember)?|dec(?:ember)?"
+)
+_VARYING = re.compile(
+    rf"\b[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}\b|\b(?:{_DAYS}|{_MONTHS}|am|pm|utc)\b|[0-9]+",
+    re.IGNORECASE,
+)

@@ -16,7 +16,7 @@ from agentform.decoding.session import Session
 from agentform.decoding.token_context import TokenContext
 from agentform.errors import Abstained, InvalidInput
 from agentform.forms.answer import Answer, Question
-from agentform.forms.label_prior import PriorStore, calibrated
+from agentform.forms.label_prior import PriorStore, calibrated, timeless
 from agentform.forms.option_trie import OptionTrie, build_any_trie, build_trie, option_lines
 from agentform.forms.prompt_style import LeadIn, Posed, pose
 from agentform.runtime.engine import Branch, Engine, Tokenizer
@@ -72,23 +72,26 @@ class Scoring:
 class Priors:
     """The label priors of the questions of one form, measured in content-free contexts when first needed."""
 
-    def __init__(self, store: PriorStore, points: Sequence[InsertionPoint], *identity: object) -> None:
+    def __init__(self, store: PriorStore, engine: Engine, points: Sequence[InsertionPoint], *identity: object) -> None:
+        """`points`: one for each of `CONTENT_FREE`, in prompts that are otherwise alike."""
         self._store = store
         self._points = tuple(points)
+        first = points[0].before
+        prompt = timeless(engine.tokenizer.decode(first.ids) + first.tail)
         # One digest for all questions: prompts are long, and every question's key would hash them again.
-        self._identity = store.key(*identity, [(list(p.before.ids), p.before.tail) for p in points])
+        self._identity = store.key(engine.info.digest, *identity, prompt)
 
     async def of(self, session: Session, questions: Sequence[Question], scoring: Scoring) -> list[tuple[float, ...]]:
         """Mean log score of every answer of every question over the content-free contexts."""
         keys = [self._key(question, scoring) for question in questions]
         known = [self._store.get(key, size=len(q.answers)) for key, q in zip(keys, questions, strict=True)]
         missing = {keys[i]: questions[i].for_prior for i, prior in enumerate(known) if prior is None}
+        measured = dict[str, tuple[float, ...]]()
         if missing:
-            measured = await self._measure(session, list(missing.values()), scoring)
-            for key, prior in zip(missing, measured, strict=True):
-                self._store.put(key, prior)
-            known = [self._store.get(key, size=len(q.answers)) for key, q in zip(keys, questions, strict=True)]
-        priors = [prior for prior in known if prior is not None]
+            measured = dict(zip(missing, await self._measure(session, list(missing.values()), scoring), strict=True))
+        for key, prior in measured.items():
+            self._store.put(key, prior)
+        priors = [measured[key] if prior is None else prior for key, prior in zip(keys, known, strict=True)]
         return [self._store.mixed(key, p, scoring.running) for key, p in zip(keys, priors, strict=True)]
 
     def observe(self, questions: Sequence[Question], scores: Sequence[Sequence[float]], scoring: Scoring) -> None:

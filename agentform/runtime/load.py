@@ -7,13 +7,18 @@ import os
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from agentform._util.paths import cache_home
 from agentform.errors import InvalidRequest, MissingDependency
 from agentform.runtime.choice import EngineChoice, choose_engine
 from agentform.runtime.engine import Engine
 from agentform.runtime.models.extras import torch_extra
+from agentform.runtime.prior_store import PriorStore
 
 if TYPE_CHECKING:
+    from agentform.runtime.llama_cpp.engine import LlamaCppEngine
     from agentform.runtime.sglang.client.server import SGLangServer
+    from agentform.runtime.sglang.embedded.engine import SGLangEngine
+    from agentform.runtime.torch.engine import TorchEngine
 
 __all__ = ["load_engine", "server_class"]
 
@@ -30,6 +35,7 @@ def load_engine(name: str, *, engine: str | None = None, **options: Any) -> Engi
     "sglang:" before the name loads it into SGLang; `options` are then SGLang's server arguments.
     For a URL (``http://host:30000``, ``https://…``) they are SGLangServer's; after a ``#`` the URL may name the
     tokenizer, and AGENTFORM_ENGINE_KEY may hold the `api_key`.
+    Label priors that the engine measures are kept on disk, in the user's cache folder.
 
     Raises:
         InvalidRequest: a setting that the engine does not have or that is out of its range, or no such engine.
@@ -40,16 +46,17 @@ def load_engine(name: str, *, engine: str | None = None, **options: Any) -> Engi
     if name.startswith(("http://", "https://", _SGLANG)):
         if engine is not None:
             raise InvalidRequest(f"{name} says what runs it; engine={engine!r} is for models that run in this process")
-        if name.startswith(_SGLANG):
-            return _sglang_engine(name.removeprefix(_SGLANG), options)
-        return _server(name, options)
-    choice = choose_engine(name, asked=engine, settings=options)
-    if choice.engine == "llama_cpp":
-        return _llama_cpp(choice, name, options)
-    return _torch(choice, name, options)
+        loaded = (
+            _sglang_engine(name.removeprefix(_SGLANG), options) if name.startswith(_SGLANG) else _server(name, options)
+        )
+    else:
+        choice = choose_engine(name, asked=engine, settings=options)
+        loaded = (_llama_cpp if choice.engine == "llama_cpp" else _torch)(choice, name, options)
+    loaded.priors = PriorStore(cache_home() / "priors")
+    return loaded
 
 
-def _llama_cpp(choice: EngineChoice, name: str, options: dict[str, Any]) -> Engine:
+def _llama_cpp(choice: EngineChoice, name: str, options: dict[str, Any]) -> LlamaCppEngine:
     from agentform.runtime.llama_cpp.engine import LlamaCppEngine
     from agentform.runtime.llama_cpp.options import LlamaOptions
 
@@ -61,14 +68,14 @@ def _llama_cpp(choice: EngineChoice, name: str, options: dict[str, Any]) -> Engi
     return LlamaCppEngine(choice.path, name=name, why=choice.why, **options)
 
 
-def _torch(choice: EngineChoice, name: str, options: dict[str, Any]) -> Engine:
+def _torch(choice: EngineChoice, name: str, options: dict[str, Any]) -> TorchEngine:
     with torch_extra():
         from agentform.runtime.torch.engine import TorchEngine
 
         return TorchEngine(choice.path, name=name, why=choice.why, **options)
 
 
-def _server(name: str, options: dict[str, Any]) -> Engine:
+def _server(name: str, options: dict[str, Any]) -> SGLangServer:
     engine = server_class()
     known = inspect.signature(engine).parameters
     if unknown := sorted(options.keys() - known.keys()):
@@ -93,7 +100,7 @@ def server_class() -> type[SGLangServer]:
     return SGLangServer
 
 
-def _sglang_engine(name: str, options: dict[str, Any]) -> Engine:
+def _sglang_engine(name: str, options: dict[str, Any]) -> SGLangEngine:
     from agentform.runtime.sglang.wire.versions import check_version
 
     check_version()  # before a model is fetched in vain

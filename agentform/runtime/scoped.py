@@ -24,6 +24,8 @@ class ScopedEngine:
 
     def __init__(self, engine: Engine, client: str, *, share_cache: bool = False) -> None:
         self._engine = engine
+        self.priors: object = getattr(engine, "priors", None)
+        """The engine's; keys hold the digest, so this client's are its own."""
         self._client = client
         self._salt = "" if share_cache else client
         self._info = engine.info if share_cache else replace(engine.info, digest=f"{engine.info.digest}/{client}")

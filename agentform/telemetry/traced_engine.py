@@ -45,6 +45,7 @@ class _TracedEngine:
             from opentelemetry.metrics import get_meter
             from opentelemetry.trace import get_tracer
         self._engine = engine
+        self.priors: object = getattr(engine, "priors", None)
         self._tracer = get_tracer(SCOPE, tracer_provider=tracer_provider)
         meter = get_meter(SCOPE, meter_provider=meter_provider)
         self._duration, self._first = (

@@ -396,7 +396,7 @@ class TurnRunner:
     def _priors_at(self, point: Callable[[TokenContext], InsertionPoint], *identity: object) -> Priors:
         """Label priors measured at the same place after content-free messages."""
         points = [point(TokenContext(ids=ids)) for ids in self._content_free_prompts]
-        return Priors(self.priors, points, self.engine.info.digest, *identity)
+        return Priors(self.priors, self.engine, points, *identity)
 
     def _checked_prompt(self, messages: Sequence[Message], past: Sequence[int]) -> tuple[int, ...]:
         """The prompt, if it can be read.

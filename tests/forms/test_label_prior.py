@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 from functools import partial
 from typing import Literal
+from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from agentform.forms.decisions import YesNo, decide
 from agentform.forms.fill import fill
-from agentform.forms.label_prior import CONTENT_FREE, PriorStore, calibrated
+from agentform.forms.label_prior import CONTENT_FREE, PriorStore, calibrated, timeless
 from agentform.forms.scoring import Scoring
 from tests.support.recording_engine import RecordingEngine
 from tests.support.waiting import PATIENCE_S, background
@@ -137,6 +142,52 @@ async def test_a_prior_is_measured_once_per_question_and_kept_by_its_store(tmp_p
     assert again["/mood"].raw_probability == pytest.approx(0.9 if again.value.mood == "good" else 0.1)
     await fill(engine, "so sad", Mood, instructions="Other words.", priors=PriorStore(tmp_path))
     assert len(engine.scored) == 3 + 2 * len(CONTENT_FREE)
+
+
+@pytest.mark.anyio
+async def test_an_engine_keeps_the_priors_that_were_measured_on_it():
+    engine = RecordingEngine(score_branch=leaning)
+    engine.priors = PriorStore()
+    await fill(engine, "so sad", Mood)
+    await fill(engine, "so sad", Mood)
+    assert len(engine.scored) == 2 + len(CONTENT_FREE)
+    await decide(engine, "so sad", {"glad": YesNo("Is it glad?")})
+    known = len(engine.scored)
+    await decide(engine, "so sad", {"glad": YesNo("Is it glad?")})
+    assert len(engine.scored) == known + 1
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("then", "is_new"),
+    [
+        ("Today is Tuesday, 2 June 2026, 09:15 PM UTC.", False),
+        ("Today is Monday, 1 May 2026, 08:00 AM UTC. Be brief.", True),
+    ],
+)
+async def test_a_date_in_the_instructions_measures_nothing_again(then, is_new):
+    engine = RecordingEngine(score_branch=leaning)
+    engine.priors = PriorStore()
+    await fill(engine, "so sad", Mood, instructions="Today is Monday, 1 May 2026, 08:00 AM UTC.")
+    before = len(engine.scored)
+    await fill(engine, "so sad", Mood, instructions=then)
+    assert len(engine.scored) == before + 1 + is_new * len(CONTENT_FREE)
+
+
+@given(text=st.text(alphabet="abc .,:'\n", max_size=40), run=st.uuids(), day=st.dates())
+def test_a_prompt_without_its_time_is_the_same_every_day(text, run, day):
+    assert timeless(f"{text} {run} {day:%A, %d %B %Y}") == timeless(f"{text} {UUID(int=7)} Sun, 1 Jan 1")
+    assert timeless(text) == text
+
+
+def test_a_folder_of_priors_does_not_grow_without_end(tmp_path, monkeypatch):
+    monkeypatch.setattr("agentform.runtime.prior_store._MOST", 2)
+    monkeypatch.setattr("agentform.runtime.prior_store._TIDY_EVERY", 1)
+    store = PriorStore(tmp_path)
+    for number in range(9):
+        store.put(PriorStore.key(number), (0.0,))
+        os.utime(tmp_path / f"{PriorStore.key(number)}.json", (number, number))
+    assert len(list(tmp_path.iterdir())) <= 5
 
 
 def test_running_mean_counts_the_prior_as_so_many_requests():

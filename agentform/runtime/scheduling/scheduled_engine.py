@@ -13,6 +13,7 @@ from agentform.runtime.cache.statistics import CacheStatistics
 from agentform.runtime.engine import Chunk, GenerateRequest, ModelInfo, Sampling, ScoreRequest, ScoreResult, Tokenizer
 from agentform.runtime.grammar_cache import Grammars
 from agentform.runtime.preparation import Preparation, prepare_generation, prepare_score
+from agentform.runtime.prior_store import PriorStore
 from agentform.runtime.scheduling.core import Core
 from agentform.runtime.scheduling.generation import GenerateJob
 from agentform.runtime.scheduling.logits import LogProbs, Sampler
@@ -43,6 +44,8 @@ class ScheduledEngine:
     ) -> None:
         """`close` is called once, at the latest when nobody holds the engine any more."""
         self._info = info
+        self.priors = PriorStore()
+        """Label priors of this model; `load_engine` keeps them on disk too."""
         self._tokenizer = tokenizer
         self._core = core
         self._sampler = sampler

@@ -27,6 +27,7 @@ from agentform.runtime.cache.statistics import CacheStatistics
 from agentform.runtime.engine import Chunk, GenerateRequest, ModelInfo, ScoreRequest, ScoreResult, Tokenizer
 from agentform.runtime.grammar_cache import Grammars
 from agentform.runtime.preparation import prepare_generation, prepare_score
+from agentform.runtime.prior_store import PriorStore
 from agentform.runtime.sglang.client.connection import Connection
 from agentform.runtime.sglang.client.in_flight import InFlight
 from agentform.runtime.sglang.client.remote_model import remote_info, remote_tokenizer
@@ -134,6 +135,8 @@ class SGLangServer:
         self._scores = RemoteScore(self._transport, served)
         self._counts = UsageTotals(capacity_tokens=served.capacity_tokens or 0)
         self._in_flight = InFlight()
+        self.priors = PriorStore()
+        """Label priors of this model; `load_engine` keeps them on disk too."""
         self._transport.after_outage = self._check_model_again
 
     def __repr__(self) -> str:

@@ -19,6 +19,7 @@ from agentform.runtime.grammar_cache import Grammars
 from agentform.runtime.models.digest import digest_of
 from agentform.runtime.models.tuned_scoring import read_scoring
 from agentform.runtime.preparation import left_s, prepare_generation, prepare_score
+from agentform.runtime.prior_store import PriorStore
 from agentform.runtime.sglang.embedded.engine_snapshots import EngineSnapshots, Snapshots
 from agentform.runtime.sglang.embedded.process import Pending, SGLangProcess
 from agentform.runtime.sglang.wire.completion import Completion
@@ -86,6 +87,8 @@ class SGLangEngine:
             eos_ids=lambda: tokenizer.eos_ids,
         )
         self._counts = UsageTotals(capacity_tokens=self._capacity)
+        self.priors = PriorStore()
+        """Label priors of this model; `load_engine` keeps them on disk too."""
 
     @property
     def info(self) -> ModelInfo:
