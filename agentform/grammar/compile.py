@@ -13,7 +13,9 @@ from typing import Any
 from llguidance import LLMatcher, LLParserLimits, regex_to_lark
 
 from agentform._util.lru import BoundedDict
+from agentform._util.threads import is_given_up
 from agentform.errors import GrammarError, Relaxation
+from agentform.grammar.attempt import OutOfTime, attempt
 from agentform.grammar.limits import CompileLimits
 from agentform.grammar.loosen import RUNGS
 from agentform.grammar.matcher import Matcher
@@ -34,6 +36,7 @@ _JSON_STYLE: dict[str, Any] = {
     "json_allow_general_unicode_escapes": False,
 }
 _WORTH_STORING_S = 0.05
+_TOO_LONG = "it takes too long to compile"
 _SCHEMA_ALONE, _SCHEMA_END = '{"grammars": [{"json_schema": ', "}]}"
 
 
@@ -79,7 +82,9 @@ class Compiler:
         self._vocabulary = vocabulary
         self._limits = limits or CompileLimits()
         self._store = store
-        self._kept: BoundedDict[GrammarSpec, CompiledGrammar] = BoundedDict(keep)
+        self._kept: BoundedDict[GrammarSpec, CompiledGrammar] = BoundedDict(
+            self._limits.kept_bytes, weight=lambda spec, _: max(len(spec.text), self._limits.kept_bytes // keep)
+        )
         self._lock = Lock()
 
     def cached(self, spec: GrammarSpec) -> CompiledGrammar | None:
@@ -133,10 +138,24 @@ class Compiler:
         problem = "no form of it compiles"
         for schema, relaxed in self._forms(parse_schema(spec.text)):
             source = _source(spec, _styled(schema))
-            prototype, problem = self._try(source)
-            if not problem:
+            if is_given_up():
+                raise GrammarError("compiling the grammar was given up, since nobody waits for it")
+            prototype, problem = self._tried(source)
+            if prototype is not None and not problem:
                 found = tuple(Relaxation(pointer="", what=text) for text in prototype.get_grammar_warnings())
                 return self._made(spec, prototype, relaxed + found, source)
+            if problem == _TOO_LONG:
+                break
+        return self._weakest(spec, problem)
+
+    def _weakest(self, spec: GrammarSpec, problem: str) -> CompiledGrammar:
+        """A form that compiles at once."""
+        for rung in RUNGS[-2:]:
+            source = _source(spec, _styled(rung.loosen(prepare(parse_schema(spec.text), "llguidance").schema)))
+            prototype, again = self._tried(source)
+            if prototype is not None and not again:
+                said = f"{rung.what}: {problem}" if problem == _TOO_LONG else rung.what
+                return self._made(spec, prototype, (Relaxation(pointer="", what=said),), source)
         raise GrammarError(f"json_schema grammar does not compile: {problem}")
 
     def _forms(self, schema: Schema) -> Iterator[tuple[Schema, tuple[Relaxation, ...]]]:
@@ -145,8 +164,8 @@ class Compiler:
         yield prepared.schema, prepared.relaxed
         prepared = prepare(schema, "llguidance", fault_of=self._pattern_fault, step_fault=self._step_fault)
         yield prepared.schema, prepared.relaxed
-        for rung in RUNGS:
-            if rung is RUNGS[-1] or time.monotonic() - started < self._limits.compile_s:
+        for rung in RUNGS[:-2]:
+            if time.monotonic() - started < self._limits.compile_s:
                 yield rung.loosen(prepared.schema), (*prepared.relaxed, Relaxation(pointer="", what=rung.what))
 
     def _pattern_fault(self, pattern: str) -> str:
@@ -165,6 +184,15 @@ class Compiler:
         return CompiledGrammar(
             spec=spec, relaxed=relaxed, vocabulary=self._vocabulary, prototype=prototype, source=source
         )
+
+    def _tried(self, source: str) -> tuple[LLMatcher | None, str]:
+        """The same, but for a large source only so long."""
+        if len(source) < self._limits.large_bytes:
+            return self._try(source)
+        try:
+            return attempt(lambda: self._try(source), self._limits.compile_s)
+        except OutOfTime:
+            return None, _TOO_LONG
 
     def _try(self, source: str) -> tuple[LLMatcher, str]:
         limits = LLParserLimits(

@@ -17,8 +17,15 @@ class CompileLimits:
 
     text_bytes: int = 4_000_000
     """Size of a specification's text; a larger one raises GrammarError without being compiled."""
-    compile_s: float = 10.0
-    """Seconds after which no better schema is looked for: what compiles at once is taken."""
+    compile_s: float = 2.0
+    """Seconds after which no better schema is looked for: what compiles at once is taken.
+
+    For one form of a large schema they are seconds of the processor; it is then weakened below its upper levels.
+    """
+    large_bytes: int = 8_000
+    """Size from which a form is compiled in a thread that may be left alone."""
+    kept_bytes: int = 32_000_000
+    """Text of the compiled grammars that are kept, together."""
     grammar_symbols: int = 500_000
     """Symbols in one grammar."""
     lexer_work: int = 1_000_000

@@ -16,6 +16,9 @@ _CONJUNCTS = ("allOf", "anyOf", "oneOf")
 _OPEN_OBJECT = ("patternProperties", "additionalProperties", "unevaluatedProperties", "maxProperties")
 _TEXT = ("pattern", "format")
 _MAX_HOPS = 32
+_DEFINITIONS = ("$defs", "definitions")
+_LEVELS = 3
+_MOST_SHALLOW = 2_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +81,30 @@ def _type_only(schema: Schema) -> Schema:
     return {"type": here["type"]} if isinstance(here, dict) and "type" in here else True
 
 
+def _shallow(schema: Schema) -> Schema:
+    """The upper levels, references followed; below them, and where there is too much of it, only the type."""
+    return _Cutting(schema).cut(schema, _LEVELS)
+
+
+class _Cutting:
+    def __init__(self, root: Schema) -> None:
+        self._root = root
+        self._left = _MOST_SHALLOW
+
+    def cut(self, schema: Schema, levels: int) -> Schema:
+        self._left -= 1
+        for _ in range(_MAX_HOPS):
+            if not isinstance(schema, dict) or "$ref" not in schema:
+                break
+            schema = _target(self._root, str(schema["$ref"])) or True
+        if isinstance(schema, bool) or not isinstance(schema, dict):
+            return schema is not False
+        if levels == 0 or self._left < 0:
+            return {"type": schema["type"]} if "type" in schema else True
+        kept = {keyword: item for keyword, item in schema.items() if keyword not in _DEFINITIONS}
+        return map_subschemas(kept, lambda _, item: self.cut(item, levels - 1))
+
+
 def _target(root: Any, ref: str) -> Any:
     here = root
     for step in steps_of(ref.removeprefix("#")):
@@ -90,6 +117,7 @@ RUNGS = (
     Rung(what="allOf: of what holds together, one part is enforced", loosen=_everywhere(_one_conjunct)),
     Rung(what="pattern and format: left to validation", loosen=_everywhere(_without_text)),
     Rung(what="allOf, pattern, format and patternProperties: left to validation", loosen=_combined),
+    Rung(what="what lies deeper than three levels: left to validation", loosen=_shallow),
     Rung(what="everything but the type: left to validation", loosen=_type_only),
 )
 """From what gives up least to what always compiles."""

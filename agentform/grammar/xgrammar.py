@@ -108,7 +108,9 @@ class XGrammarCompiler:
         self._store = store
         self._info = _tokenizer_info(self._xgrammar, vocabulary)
         self._native = self._xgrammar.GrammarCompiler(self._info, max_threads=num_threads, cache_enabled=False)
-        self._kept: BoundedDict[GrammarSpec, XGrammarCompiled] = BoundedDict(keep)
+        self._kept: BoundedDict[GrammarSpec, XGrammarCompiled] = BoundedDict(
+            self._limits.kept_bytes, weight=lambda spec, _: max(len(spec.text), self._limits.kept_bytes // keep)
+        )
         self._lock = Lock()
 
     def cached(self, spec: GrammarSpec) -> XGrammarCompiled | None:

@@ -22,6 +22,8 @@ from agentform.schema.regex_tree import parse, repetitions, rust_text
 __all__ = ["MAX_PATTERN_CHARS", "PatternTooCostly", "RegularExpression", "compiled", "python_pattern"]
 
 MAX_PATTERN_CHARS = 20_000
+_MAX_EXPANDED_CHARS = 60_000
+_SHORT_CHARS = 1_000
 _MOST_STATES = 5_000
 """States of an automaton, its counts unrolled, up to which it is cheap to build."""
 
@@ -48,7 +50,6 @@ class RegularExpression(Protocol):
         ...
 
 
-@lru_cache(maxsize=1024)
 def compiled(pattern: str) -> RegularExpression:
     """The expression, to be searched with; keys of objects and texts are matched alike.
 
@@ -56,19 +57,27 @@ def compiled(pattern: str) -> RegularExpression:
         re.error: it is none, is very large, or has what no automaton knows, such as a backreference.
     """
     if len(pattern) > MAX_PATTERN_CHARS:
-        raise re.error(
-            f"a regular expression of {len(pattern):,} characters is over the limit of {MAX_PATTERN_CHARS:,}"
-        )
+        raise re.error(f"{len(pattern):,} characters are over the limit of {MAX_PATTERN_CHARS:,}")
+    text = python_pattern(pattern)
+    return _short(text) if len(text) <= _SHORT_CHARS else _long(text)
+
+
+def _compiled(text: str) -> RegularExpression:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # such as a bracket that a later Python may read otherwise
-        tree, flags = parse(python_pattern(pattern))
-    text = rust_text(tree, flags)
-    if text is None or repetitions(tree) > _MOST_STATES:
+        tree, flags = parse(text)
+    rust = rust_text(tree, flags)
+    if rust is None or repetitions(tree) > _MOST_STATES:
         return Simulation(tree, flags)
     try:
-        return _Rust(text)
+        return _Rust(rust)
     except SchemaError:  # larger than that engine allows once it is unrolled
         return Simulation(tree, flags)
+
+
+# What is kept is bounded by its size: few of the expressions that may be large.
+_short = lru_cache(maxsize=1024)(_compiled)
+_long = lru_cache(maxsize=32)(_compiled)
 
 
 class _Rust:
@@ -79,14 +88,21 @@ class _Rust:
         return self._native.isinstance_python(text)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)
 def python_pattern(pattern: str) -> str:
-    r"""The expression in Python's words: `$` only at the very end, ASCII `\d` and `\w`, `\p{…}` as a class."""
+    r"""The expression in Python's words: `$` only at the very end, ASCII `\d` and `\w`, `\p{…}` as a class.
+
+    Raises:
+        re.error: it has a class that is not known, or is very large.
+    """
     made: list[str] = []
     inside = False
-    at = 0
+    at = size = 0
     for found in _STEP.finditer(pattern):
         made += [pattern[at : found.start()], _step(found, inside)]
+        size += len(made[-1])
+        if size > _MAX_EXPANDED_CHARS:
+            raise re.error(f"its classes hold more than {_MAX_EXPANDED_CHARS:,} characters")
         at = found.end()
         inside = (inside or found.group() == "[") and found.group() != "]"
     return "".join(made) + pattern[at:]

@@ -11,10 +11,12 @@ from agentform.errors import ArgumentsTruncated, Relaxation
 from agentform.grammar.compile import Compiler
 from agentform.grammar.spec import GrammarSpec
 from agentform.schema.form import Choice, Fixed, Free, Node, Record, Repeat, Subset, Union, pointer
-from agentform.schema.json_text import dumps
+from agentform.schema.json_text import dumps, loads
+from agentform.schema.partial import Known, Rules
 
 __all__ = ["RandomWriter"]
 
+_TRIES = 30
 _CLOSING = frozenset('"]},.0123456789')
 
 
@@ -38,12 +40,8 @@ class RandomWriter:
                 return dumps(self._random.choice(node.options))
             case Union():
                 return self.form(self._random.choice(node.arms))
-            case Subset():
-                size = self._random.randint(node.min_items, node.max_items)
-                return dumps(self._random.sample(node.options, size))
-            case Repeat():
-                size = self._random.randint(node.min_items, len(node.items))
-                return f"[{', '.join(map(self.form, node.items[:size]))}]"
+            case Subset() | Repeat():
+                return self._list(node)
             case Record():
                 return self._record(node)
             case Free():
@@ -63,6 +61,23 @@ class RandomWriter:
             matcher.accept(*chosen)
             ids += chosen
         raise ArgumentsTruncated(pointer=where, written=self._tokenizer.decode(ids), max_tokens=self._max_tokens)
+
+    def _list(self, node: Subset | Repeat) -> str:
+        """A list that keeps the rules for it, if chance finds one."""
+        text = self._any_list(node)
+        for _ in range(_TRIES if node.rules else 0):
+            if Rules(node.rules or {}).verdict(Known(loads(text))):
+                return text
+            text = self._any_list(node)
+        self.relaxed += [Relaxation(pointer=pointer(node.path), what="rules")] if node.rules else []
+        return text
+
+    def _any_list(self, node: Subset | Repeat) -> str:
+        if isinstance(node, Subset):
+            size = self._random.randint(node.min_items, node.max_items)
+            return dumps(self._random.sample(node.options, size))
+        size = self._random.randint(node.min_items, len(node.items))
+        return f"[{', '.join(map(self.form, node.items[:size]))}]"
 
     def _record(self, node: Record) -> str:
         fields = [field for field in node.fields if field.required or self._random.random() < 0.5]
