@@ -19,6 +19,7 @@ __all__ = [
     "HandedOff",
     "ReasoningDelta",
     "RunFinished",
+    "ThoughtDelta",
     "ToolFinished",
     "ToolStarted",
     "TurnFinished",
@@ -28,6 +29,13 @@ __all__ = [
 @dataclass(frozen=True, kw_only=True)
 class ReasoningDelta:
     """Free text as it is generated. Whether it turns out to be the answer is decided after it ends."""
+
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThoughtDelta:
+    """What a model thinks between marks of its own, as it is generated; never a part of an answer."""
 
     text: str
 
@@ -128,6 +136,7 @@ class RunFinished:
 
 Event: TypeAlias = (
     ReasoningDelta
+    | ThoughtDelta
     | ChoiceMade
     | ArgumentChosen
     | ArgumentDelta

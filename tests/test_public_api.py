@@ -57,6 +57,7 @@ PUBLIC = [
     "Scoring",
     "SnapshotPolicy",
     "Streaming",
+    "ThoughtDelta",
     "Tool",
     "ToolCall",
     "ToolFinished",

@@ -67,6 +67,11 @@ class Response:
     """What was being written when the tokens ran out. The message holds nothing of it: no half call is reported."""
 
     @property
+    def reasoning(self) -> str:
+        """What the model thought between its own marks; no part of the answer."""
+        return self.message.reasoning
+
+    @property
     def calls(self) -> tuple[ToolCall, ...]:
         """The calls that were made; their arguments satisfy their tools' schemas."""
         return self.message.calls
@@ -107,6 +112,7 @@ class Responder:
         sampling: Sampling | None = None,
         limits: Limits | None = None,
         conversation: str | None = None,
+        reasoning: Reasoning | None = None,
         emit: Callable[[Event], Awaitable[None]] | None = None,
     ) -> Response:
         """One turn.
@@ -114,7 +120,8 @@ class Responder:
         The system messages with which `messages` begin are its instructions. With `output`, a type, JSON Schema or
         `Target`, an answer is that form, filled, its JSON the message's content. `stop` are texts that end free
         text. `sampling` is for what is generated; what is scored is always the most probable option.
-        `conversation` names whose next turn this is: a hint for the cache. `emit` is awaited with every event.
+        `conversation` names whose next turn this is: a hint for the cache. `reasoning` is how the model thinks in this
+        turn, where it is not as in others. `emit` is awaited with every event.
 
         Raises:
             InvalidInput: there is no message to answer, or a call is required and there are no tools.
@@ -124,7 +131,7 @@ class Responder:
         """
         toolbox = tools if isinstance(tools, Toolbox) else Toolbox(tools)
         form = output if output is None or isinstance(output, Target) else load(output)
-        turn_options = replace(_turn_options(toolbox, tool_choice), form=form, stop=tuple(stop))
+        turn_options = replace(_turn_options(toolbox, tool_choice), form=form, stop=tuple(stop), reasoning=reasoning)
         instructions, rest = _split(messages)
         if form is not None and form.description:
             instructions = "\n".join(part for part in (instructions, form.description) if part)

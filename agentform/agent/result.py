@@ -38,3 +38,8 @@ class RunResult(Generic[OutputT]):
     """The agent that answered; another than the one that was asked if it handed over."""
     evidence: tuple[Evidence, ...] = ()
     """How each leaf of an `output_type` got its value."""
+
+    @property
+    def reasoning(self) -> str:
+        """What the model thought between its own marks before the answer; no part of `output`."""
+        return self.messages[-1].reasoning if self.messages else ""

@@ -45,6 +45,7 @@ def _message(data: dict[str, Any]) -> Message:
         content=data["content"],
         calls=tuple(map(_call, data["calls"])),
         result=None if result is None else ToolResult(**result),
+        reasoning=data.get("reasoning", ""),
     )
 
 

@@ -75,20 +75,29 @@ def format_of(tokenizer: Tokenizer) -> ToolCallFormat:
 
 
 def conversation(
-    format: ToolCallFormat, messages: Sequence[Message], *, instructions: str = "", tools: Sequence[ToolText] = ()
+    format: ToolCallFormat,
+    messages: Sequence[Message],
+    *,
+    instructions: str = "",
+    tools: Sequence[ToolText] = (),
+    arguments: Mapping[str, Any] | None = None,
 ) -> Prompt:
-    """The conversation in Hugging Face layout, adapted to the template's rules."""
+    """The conversation in Hugging Face layout, adapted to the template's rules.
+
+    `arguments` are the template's own, such as `enable_thinking`.
+    """
     system = instructions if format.lists_tools or not tools else _system(instructions, tools)
     head = [{"role": "system", "content": system}] if system else []
     wanted = bool(tools) or format.rules.needs_tools
     listed = adapt_tools(format.rules, list(map(_definition, tools))) if format.lists_tools and wanted else None
-    arguments, name = template_constants(format.rules), format.rules.tools_argument
+    given = {**template_constants(format.rules), **(arguments or {})}
+    name = format.rules.tools_argument
     if listed is not None and name != "tools":
-        arguments[name] = dumps(listed) if format.rules.tools_as_text else listed
+        given[name] = dumps(listed) if format.rules.tools_as_text else listed
     return Prompt(
         messages=adapt_messages(format.rules, head + _messages(format, messages)),
         tools=listed if name == "tools" else None,
-        arguments=arguments,
+        arguments=given,
     )
 
 

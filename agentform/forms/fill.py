@@ -13,7 +13,8 @@ from agentform.decoding.insertion_point import InsertionPoint, unframed
 from agentform.decoding.limits import Limits
 from agentform.decoding.prompt_work import check_fits, num_characters, prompt_work
 from agentform.decoding.session import Session
-from agentform.decoding.token_context import TokenContext
+from agentform.decoding.thinking import SettledPrompt, Thinking, settle, template_arguments, think_first
+from agentform.decoding.token_context import TokenContext, advance
 from agentform.decoding.tool_format import argument_lines, conversation, format_of
 from agentform.errors import InvalidInput
 from agentform.forms.draft import Filling, fill_form
@@ -40,6 +41,8 @@ class Filled(Generic[T]):
     usage: Usage
     prompt_usage: Usage = field(default_factory=Usage)
     """Of the request that read the prompt first: how long it is, and how much of it was cached."""
+    reasoning: str = ""
+    """What the model thought first, where it was asked to."""
 
     def __getitem__(self, pointer: str) -> Evidence:
         """The evidence for the leaf at a JSON Pointer; KeyError when there is none."""
@@ -60,6 +63,7 @@ async def fill(
     limits: Limits | None = ...,
     scoring: Scoring | None = ...,
     priors: PriorStore | None = ...,
+    think: bool | Thinking = ...,
 ) -> Filled[T]: ...
 @overload
 async def fill(
@@ -72,6 +76,7 @@ async def fill(
     limits: Limits | None = ...,
     scoring: Scoring | None = ...,
     priors: PriorStore | None = ...,
+    think: bool | Thinking = ...,
 ) -> Filled[Any]: ...
 async def fill(
     engine: Engine,
@@ -83,13 +88,15 @@ async def fill(
     limits: Limits | None = None,
     scoring: Scoring | None = None,
     priors: PriorStore | None = None,
+    think: bool | Thinking = False,
 ) -> Filled[Any]:
     """Fill `form` (a pydantic model, another type, or a JSON Schema) from a conversation.
 
     `messages` is a text or messages that end with the user's. The system message holds `instructions` and the form's
     own description; with `list_fields` also every field with its description and options, which large models use
     and small ones are led astray by. `priors` keeps label priors between calls. A form that is filled often may be
-    loaded once, with `agentform.schema.target.load`, and its `Target` given here.
+    loaded once, with `agentform.schema.target.load`, and its `Target` given here. With `think` a model that was trained
+    to think does so first, between its own marks; without it such a model is told not to, where its template can.
 
     Raises:
         UnsupportedSchema: the form cannot be compiled.
@@ -101,6 +108,10 @@ async def fill(
     session = Session(engine, limits=limits or Limits())
     conversation = as_messages(messages)
     point, label_priors = await prompts.prepared(conversation, priors or priors_of(engine))
+    thought = ""
+    if think:
+        thinking = think if isinstance(think, Thinking) else Thinking(effort="medium")
+        point, thought = await prompts.thought(session, conversation, thinking)
     filling = Filling(
         target=target,
         point=point,
@@ -115,6 +126,7 @@ async def fill(
         evidence=state.evidence(),
         usage=session.usage,
         prompt_usage=session.prompt_usage or Usage(),
+        reasoning=thought,
     )
 
 
@@ -129,6 +141,7 @@ def fill_sync(
     limits: Limits | None = ...,
     scoring: Scoring | None = ...,
     priors: PriorStore | None = ...,
+    think: bool | Thinking = ...,
 ) -> Filled[T]: ...
 @overload
 def fill_sync(
@@ -141,6 +154,7 @@ def fill_sync(
     limits: Limits | None = ...,
     scoring: Scoring | None = ...,
     priors: PriorStore | None = ...,
+    think: bool | Thinking = ...,
 ) -> Filled[Any]: ...
 def fill_sync(engine: Engine, messages: str | Sequence[Message], form: Any, **options: Any) -> Filled[Any]:
     """`fill` for code without an event loop, and for notebooks whose loop is already running."""
@@ -170,8 +184,31 @@ class Prompts:
     def point(self, messages: Sequence[Message]) -> InsertionPoint:
         """Where the JSON begins after these messages."""
         tokenizer = self._engine.tokenizer
-        prompt = conversation(format_of(tokenizer), messages, instructions=self._system)
-        return unframed(TokenContext(ids=prompt.ids(tokenizer)))
+        settled = settle(tokenizer, format_of(tokenizer), self._ids(messages, Thinking(effort="none")))
+        return self._point(settled)
+
+    async def thought(
+        self, session: Session, messages: Sequence[Message], thinking: Thinking
+    ) -> tuple[InsertionPoint, str]:
+        """Where the JSON begins after a thought of the model's, and the thought.
+
+        Raises:
+            EngineError: the engine cannot serve the request.
+        """
+        format = format_of(self._engine.tokenizer)
+        settled = await think_first(session, format, self._ids(messages, thinking), thinking, emit=_untold)
+        return self._point(settled), settled.thought
+
+    def _ids(self, messages: Sequence[Message], thinking: Thinking) -> tuple[int, ...]:
+        tokenizer = self._engine.tokenizer
+        format = format_of(tokenizer)
+        arguments = template_arguments(format, thinking)
+        return conversation(format, messages, instructions=self._system, arguments=arguments).ids(tokenizer)
+
+    def _point(self, settled: SettledPrompt) -> InsertionPoint:
+        tokenizer = self._engine.tokenizer
+        opening = settled.before_text(format_of(tokenizer))
+        return unframed(advance(tokenizer, TokenContext(ids=settled.ids), opening))
 
     async def prepared(self, messages: Sequence[Message], store: PriorStore) -> tuple[InsertionPoint, Priors]:
         """The insertion point after these messages and the label priors there.
@@ -190,3 +227,8 @@ class Prompts:
         """The label priors of the form's questions."""
         points = [self.point([Message(role="user", content=text)]) for text in CONTENT_FREE]
         return Priors(store, self._engine, points)
+
+
+async def _untold(event: object) -> None:
+    """Nobody listens to a form's thought."""
+    del event

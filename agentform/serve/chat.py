@@ -46,6 +46,7 @@ class _PreparedChat:
             "sampling": self.request.sampling,
             "limits": self.request.limits,
             "conversation": self.request.conversation,
+            "reasoning": self.request.reasoning,
         }
 
 

@@ -118,7 +118,7 @@ class AssistantFields(OpenFields):
     refusal: str | None = None
     name: Ignored = None
     annotations: Ignored = None
-    reasoning_content: Ignored = None
+    reasoning_content: Text | None = None
     audio: Unsupported = None
     function_call: Unsupported = None
 
@@ -239,7 +239,7 @@ class ChatFields(OpenFields):
     prompt_cache_retention: Ignored = None
     verbosity: Ignored = None
     chat_template_kwargs: dict[str, Any] | None = None
-    """Of vLLM and SGLang; `enable_thinking: false` is `reasoning_effort: "none"`."""
+    """Of vLLM and SGLang: arguments of the model's chat template."""
     guided_json: dict[str, Any] | str | None = None
     """Of vLLM: the JSON Schema that an answer must satisfy; so are the next two."""
     structured_outputs: dict[str, Any] | None = None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentform.agent.responder import Response
-from agentform.events import AnswerDelta, ChoiceMade, Event, ReasoningDelta
+from agentform.events import AnswerDelta, ChoiceMade, Event, ReasoningDelta, ThoughtDelta
 from agentform.messages import ToolCall
 from agentform.schema.json_text import dumps
 
@@ -49,6 +49,8 @@ class ChatCompletion:
             message["tool_calls"] = [{"id": c.id, "type": "function", "function": _function(c)} for c in response.calls]
         else:
             message["content"] = response.message.content
+        if response.reasoning:
+            message["reasoning_content"] = response.reasoning
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _FINISH[response.finish]}
         return self._head("chat.completion") | {"choices": [choice], "usage": usage_body(response)}
 
@@ -96,6 +98,9 @@ class ChatChunks:
     def of(self, event: Event) -> Iterator[dict[str, Any]]:
         """The chunks that an event makes."""
         match event:
+            case ThoughtDelta():
+                yield self._completion.chunk({"reasoning_content": event.text})
+                return
             case ReasoningDelta() | AnswerDelta():
                 self._text += event.text
             case ChoiceMade():

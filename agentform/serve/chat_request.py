@@ -33,6 +33,7 @@ from agentform.serve.problems import Refused, bad_request, problem_of
 from agentform.serve.settings import ServerSettings
 from agentform.tools.tool import Tool
 from agentform.tools.toolset import Toolbox
+from agentform.turn.reasoning import Reasoning
 
 __all__ = ["ChatRequest", "chat_request", "past_messages", "toolbox_of", "tools_key"]
 
@@ -40,6 +41,8 @@ _EFFORT_TOKENS = {"none": 0, "minimal": 16, "low": 64, "medium": 256, "high": 10
 """Free text before the decision to call, by `reasoning_effort`."""
 
 
+_THOUGHT_TOKENS = {"none": 0, "minimal": 128, "low": 512, "medium": 2048, "high": 8192, "xhigh": 16384}
+"""A thought between a model's own marks, by `reasoning_effort`."""
 _NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": False}
 _MOST_CALLS = 16
 """Calls of one turn, where a request allows several."""
@@ -56,6 +59,7 @@ class ChatRequest:
     sampling: Sampling
     stop: tuple[str, ...]
     conversation: str | None
+    reasoning: Reasoning
 
 
 def chat_request(fields: ChatFields, header: str | None, settings: ServerSettings) -> ChatRequest:
@@ -76,7 +80,16 @@ def chat_request(fields: ChatFields, header: str | None, settings: ServerSetting
         sampling=_sampling(fields),
         stop=(stop,) if isinstance(stop, str) else tuple(stop),
         conversation=header or (fields.metadata or {}).get("conversation_id") or fields.prompt_cache_key,
+        reasoning=_reasoning(fields, settings),
     )
+
+
+def _reasoning(fields: ChatFields, settings: ServerSettings) -> Reasoning:
+    """How a model thinks that was trained to: `reasoning_effort`, and the template's own arguments."""
+    effort = fields.reasoning_effort
+    tokens = _THOUGHT_TOKENS[effort or "medium"]
+    arguments = fields.chat_template_kwargs or {}
+    return Reasoning(effort=effort, max_tokens=min(tokens, settings.max_tokens), template_arguments=arguments)
 
 
 def _sampling(fields: ChatFields) -> Sampling:
@@ -201,7 +214,8 @@ def past_messages(messages: Sequence[MessageFields]) -> list[Message]:
             open_calls = [_call(call, f"call_{at}_{i}") for i, call in enumerate(message.tool_calls or ())]
             names |= {call.id: call.name for call in open_calls}
             content = _text(message.content) or message.refusal or ""
-            made.append(Message(role="assistant", content=content, calls=tuple(open_calls)))
+            thought = message.reasoning_content or ""
+            made.append(Message(role="assistant", content=content, calls=tuple(open_calls), reasoning=thought))
         elif isinstance(message, ToolResultFields):
             made.append(_result(message, _answered(message, open_calls, at), names, at))
         else:

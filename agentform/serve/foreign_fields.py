@@ -61,9 +61,8 @@ def require_no_slips(fields: ChatFields) -> None:
 
 def _options(fields: ChatFields) -> Iterator[str]:
     """Of what is partly used, the other parts."""
-    for name, used in (("chat_template_kwargs", "enable_thinking"), ("structured_outputs", "json")):
-        given: dict[str, Any] = getattr(fields, name) or {}
-        yield from (f"{name}.{key}" for key, value in given.items() if key != used and value is not None)
+    given = fields.structured_outputs or {}
+    yield from (f"structured_outputs.{key}" for key, value in given.items() if key != "json" and value is not None)
 
 
 def _extras(value: Any, place: str = "") -> Iterator[str]:

@@ -7,6 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from agentform.decoding.session import Session
+from agentform.decoding.thinking import Thinking
 from agentform.decoding.token_context import TokenContext, continue_from
 from agentform.events import Emit, ReasoningDelta
 from agentform.runtime.engine import FinishReason
@@ -15,12 +16,12 @@ __all__ = ["Reasoning", "Thought", "think"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reasoning:
+class Reasoning(Thinking):
     """How the model thinks before it acts.
 
-    By default its free text is both: reasoning if a call follows, the answer if none does. With a `prefix` the
-    text is a note that begins with it, which helps models too small to start well, and an answer is generated
-    apart from it.
+    A model that was trained to think does so between its own marks, apart from its answers (see `Thinking`). The
+    free text of any other is both: reasoning if a call follows, the answer if none does. With a `prefix` the text is a
+    note that begins with it, which helps models too small to start well, and an answer is generated apart from it.
     """
 
     prefix: str = ""

@@ -14,6 +14,7 @@ from agentform.decoding.formats.types import JsonObject
 from agentform.decoding.insertion_point import InsertionPoint, unframed
 from agentform.decoding.prompt_work import TOOL_CHARACTERS, check_fits, num_characters, prompt_work
 from agentform.decoding.session import Session
+from agentform.decoding.thinking import SettledPrompt, settle, template_arguments, think_first
 from agentform.decoding.token_context import TokenContext, advance, continue_from, splice
 from agentform.decoding.tool_format import (
     ToolCallFormat,
@@ -48,7 +49,7 @@ _PROBE_ID = "a1b2c3d4e"
 class _Beginning:
     """A turn up to the point where it becomes an answer."""
 
-    prompt_ids: tuple[int, ...]
+    settled: SettledPrompt
     thought: Thought | None = None
     decision: Evidence | None = None
 
@@ -78,9 +79,14 @@ class TurnRunner:
         while self._answer_name in self.targets:
             self._answer_name += "_"
 
-    def prompt(self, messages: Sequence[Message], past: Sequence[int] = ()) -> tuple[int, ...]:
+    def prompt(
+        self, messages: Sequence[Message], past: Sequence[int] = (), reasoning: Reasoning | None = None
+    ) -> tuple[int, ...]:
         """Token ids of the conversation up to the generation prompt; `past` is kept where it spells the same."""
-        prompt = conversation(self.format, messages, instructions=self.instructions, tools=self._tools)
+        arguments = template_arguments(self.format, reasoning or self.reasoning)
+        prompt = conversation(
+            self.format, messages, instructions=self.instructions, tools=self._tools, arguments=arguments
+        )
         rendered = prompt.ids(self.engine.tokenizer)
         return splice(self.engine.tokenizer, past, rendered)
 
@@ -101,43 +107,47 @@ class TurnRunner:
         session.begin_turn()
         messages = bound_results(messages)
         size = num_characters(messages, self.instructions) + TOOL_CHARACTERS * len(self.targets)
-        prompt_ids = await prompt_work(size, self._checked_prompt, messages, past)
         options = options or TurnOptions()
+        reasoning = options.reasoning or self.reasoning
+        prompt_ids = await prompt_work(size, self._checked_prompt, messages, past, reasoning)
+        settled = await think_first(session, self.format, prompt_ids, reasoning, emit=emit)
         if not (options.may_call and self._callable(options)):
-            return await self._answer(session, messages, _Beginning(prompt_ids), options, emit)
+            return await self._answer(session, messages, _Beginning(settled), options, emit)
         thought = await think(
             session,
-            prompt_ids,
-            reasoning=self.reasoning,
+            settled.ids,
+            reasoning=reasoning,
             markers=self.format.marks,
-            max_tokens=session.limits.reasoning_tokens,
+            max_tokens=0 if settled.before_text(self.format) else session.limits.reasoning_tokens,
             stop=options.stop if options.may_answer else (),
             emit=emit,
         )
         prose_call = None if thought.called or thought.stopped else recover(thought.content, self._callable(options))
         if prose_call is not None:
-            return await self._recovered(session, messages, thought, prose_call, emit)
-        decision = await self._next_step(session, thought, options)
+            return await self._recovered(session, messages, settled, thought, prose_call, emit)
+        decision = await self._next_step(session, settled, thought, options)
         await emit(ChoiceMade(decision=decision))
-        if decision.value is not None or self.reasoning.prefix or options.form is not None:
+        if decision.value is not None or reasoning.prefix or options.form is not None:
             session.count_reasoning(thought.num_tokens)
         if decision.value is None:
-            return await self._answer(session, messages, _Beginning(prompt_ids, thought, decision), options, emit)
-        return await self._calls(session, messages, thought, decision, options, emit)
+            return await self._answer(session, messages, _Beginning(settled, thought, decision), options, emit)
+        return await self._calls(session, messages, settled, thought, decision, options, emit)
 
     def _callable(self, options: TurnOptions) -> Mapping[str, Target]:
         if options.tool is not None:
             return {options.tool: self.targets[options.tool]}
         return {name: target for name, target in self.targets.items() if name not in options.barred}
 
-    async def _next_step(self, session: Session, thought: Thought, options: TurnOptions) -> Evidence:
+    async def _next_step(
+        self, session: Session, settled: SettledPrompt, thought: Thought, options: TurnOptions
+    ) -> Evidence:
         """The decision whether to call and which tool; its value is `None` for an answer."""
         if thought.stopped:
             return Evidence(pointer="", value=None, how="fixed")
         answerable = options.may_answer and not thought.called
         if self.format.step_lead:
             return await self._step(session, thought.context, bool(thought.content), options, answerable=answerable)
-        opening = before_calls(self.format, after_text=bool(thought.content))
+        opening = settled.before_calls(self.format, after_text=bool(thought.content))
         first = opening + CallFraming(format=self.format).before_name
         called = 1.0
         if answerable and first:
@@ -194,30 +204,32 @@ class TurnRunner:
             return await self._answer_with_form(session, messages, beginning, options.form, emit)
         content, ids = "", ()
         finish: FinishReason = "length"
+        start = self._text_start(beginning.settled)
         left, thought = session.limits.answer_tokens, beginning.thought
-        if thought is not None and not self.reasoning.prefix:
+        reasoning = options.reasoning or self.reasoning
+        if thought is not None and not reasoning.prefix:
             content, ids, finish = thought.text, thought.token_ids, thought.finish
             left -= session.limits.reasoning_tokens
         if finish == "length" and left > 0:
             # An answer is no call: text that would begin one is not let through as prose.
             stop = (self.format.marks if self._tools else ()) + options.stop
-            prompt_ids = beginning.prompt_ids + ids
+            prompt_ids = start + ids
             async with aclosing(session.generate(prompt_ids, max_tokens=left, stop=stop)) as chunks:
                 async for chunk in chunks:
                     content, ids, finish = content + chunk.text, ids + chunk.token_ids, chunk.finish or finish
                     if chunk.text:
                         await emit(AnswerDelta(text=chunk.text))
-        message = Message(role="assistant", content=content.strip())
-        return TurnResult(
-            message=message, token_ids=beginning.prompt_ids + ids, finish=finish, decision=beginning.decision
-        )
+        found = recover(content, self.targets)  # a call that it may not make is no answer either
+        content = content.strip() if found is None else found.content
+        message = Message(role="assistant", content=content, reasoning=beginning.settled.thought)
+        return TurnResult(message=message, token_ids=start + ids, finish=finish, decision=beginning.decision)
 
     async def _answer_with_form(
         self, session: Session, messages: Sequence[Message], beginning: _Beginning, form: Target, emit: Emit
     ) -> TurnResult:
         """The form is filled after the free text, if there is any, which counts as reasoning."""
         thought = beginning.thought
-        point = unframed(TokenContext(ids=beginning.prompt_ids))
+        point = unframed(TokenContext(ids=self._text_start(beginning.settled)))
         filling = Filling(
             target=form,
             point=point if thought is None else unframed(thought.context, spoken=bool(thought.content)),
@@ -231,7 +243,7 @@ class TurnRunner:
         state = await fill_form(session, filling)
         end = filling.point.json().with_text(state.json_text)
         return TurnResult(
-            message=Message(role="assistant", content=state.json_text),
+            message=Message(role="assistant", content=state.json_text, reasoning=beginning.settled.thought),
             token_ids=end.ids + self.engine.tokenizer.encode(end.tail),
             finish="stop",
             decision=beginning.decision,
@@ -242,13 +254,14 @@ class TurnRunner:
         self,
         session: Session,
         messages: Sequence[Message],
+        settled: SettledPrompt,
         thought: Thought,
         decision: Evidence,
         options: TurnOptions,
         emit: Emit,
     ) -> TurnResult:
         """The call that was decided on, and as many more as the model makes before it wants to see a result."""
-        opening = before_calls(self.format, after_text=bool(thought.content))
+        opening = settled.before_calls(self.format, after_text=bool(thought.content))
         calls: list[ToolCall] = []
         end = thought.context
         while True:
@@ -267,7 +280,7 @@ class TurnRunner:
                 break
             await emit(ChoiceMade(decision=more))
             decision, opening = more, self.format.layout.between
-        return self._called(thought.content, calls, end, thought.finish)
+        return self._called(settled, thought.content, calls, end, thought.finish)
 
     def _most_calls(self, session: Session) -> int:
         allowed = self.format.layout.max_calls
@@ -328,7 +341,13 @@ class TurnRunner:
         return call, self._after(point, framing, state.json_text)
 
     async def _recovered(
-        self, session: Session, messages: Sequence[Message], thought: Thought, prose_call: Recovered, emit: Emit
+        self,
+        session: Session,
+        messages: Sequence[Message],
+        settled: SettledPrompt,
+        thought: Thought,
+        prose_call: Recovered,
+        emit: Emit,
     ) -> TurnResult:
         """The call that the model wrote in its free text, put into the frame."""
         decision = Evidence(pointer="", value=prose_call.name, how="generated")
@@ -336,7 +355,7 @@ class TurnRunner:
         session.count_reasoning(thought.num_tokens)
         context = continue_from(self.engine.tokenizer, thought.prompt_ids, thought.token_ids, prose_call.content)
         framing = self._framing(messages, prose_call.name, 0)
-        opening = before_calls(self.format, after_text=bool(prose_call.content))
+        opening = settled.before_calls(self.format, after_text=bool(prose_call.content))
         point = self._point(context, framing, prose_call.name, opening, spoken=bool(prose_call.content))
         call = ToolCall(
             id=framing.id,
@@ -350,12 +369,14 @@ class TurnRunner:
             usage=session.call_usage,
         )
         end = self._after(point, framing, dumps(prose_call.arguments))
-        return self._called(prose_call.content, [call], end, thought.finish)
+        return self._called(settled, prose_call.content, [call], end, thought.finish)
 
-    def _called(self, content: str, calls: Sequence[ToolCall], end: TokenContext, finish: FinishReason) -> TurnResult:
+    def _called(
+        self, settled: SettledPrompt, content: str, calls: Sequence[ToolCall], end: TokenContext, finish: FinishReason
+    ) -> TurnResult:
         end = advance(self.engine.tokenizer, end, self.format.layout.section_close)
         return TurnResult(
-            message=Message(role="assistant", content=content, calls=tuple(calls)),
+            message=Message(role="assistant", content=content, calls=tuple(calls), reasoning=settled.thought),
             token_ids=end.ids + self.engine.tokenizer.encode(end.tail),
             finish=finish,
             decision=calls[0].decision,
@@ -372,9 +393,19 @@ class TurnRunner:
         return advance(self.engine.tokenizer, context, text)
 
     def arguments(self, before: TokenContext, name: str, *, spoken: bool = False) -> InsertionPoint:
-        """The place where the arguments of the turn's first call begin, after free text if any was `spoken`."""
-        opening = before_calls(self.format, after_text=spoken)
-        return self._point(before, CallFraming(format=self.format, id=_PROBE_ID), name, opening, spoken=spoken)
+        """The place where the arguments of the turn's first call begin, after free text if any was `spoken`.
+
+        A thought that the prompt opens is closed at once.
+        """
+        settled = settle(self.engine.tokenizer, self.format, before.ids)
+        opening = settled.before_calls(self.format, after_text=spoken)
+        framing = CallFraming(format=self.format, id=_PROBE_ID)
+        return self._point(replace(before, ids=settled.ids), framing, name, opening, spoken=spoken)
+
+    def _text_start(self, settled: SettledPrompt) -> tuple[int, ...]:
+        """Where free text begins, after what must stand before it."""
+        tokenizer = self.engine.tokenizer
+        return advance(tokenizer, TokenContext(ids=settled.ids), settled.before_text(self.format)).token_ids(tokenizer)
 
     def _point(
         self, before: TokenContext, framing: CallFraming, name: str, opening: str, *, spoken: bool
@@ -398,16 +429,18 @@ class TurnRunner:
         points = [point(TokenContext(ids=ids)) for ids in self._content_free_prompts]
         return Priors(self.priors, self.engine, points, *identity)
 
-    def _checked_prompt(self, messages: Sequence[Message], past: Sequence[int]) -> tuple[int, ...]:
-        """The prompt, if it can be read.
+    def _checked_prompt(
+        self, messages: Sequence[Message], past: Sequence[int], reasoning: Reasoning
+    ) -> tuple[int, ...]:
+        """The prompt, checked before much is rendered that does not fit.
 
         Raises:
-            ContextOverflow: it does not fit; not much of it was rendered then.
+            ContextOverflow: the messages alone do not fit.
         """
         check_fits(self.engine, messages, self.instructions)
         if self.targets:
             _ = self._content_free_prompts  # here, as they hold the same instructions and tools
-        return self.prompt(messages, past)
+        return self.prompt(messages, past, reasoning)
 
     @cached_property
     def _content_free_prompts(self) -> list[tuple[int, ...]]:

@@ -8,6 +8,7 @@ from agentform.forms.state import FormState
 from agentform.messages import Evidence, Message
 from agentform.runtime.engine import FinishReason
 from agentform.schema.target import Target
+from agentform.turn.reasoning import Reasoning
 
 __all__ = ["TurnOptions", "TurnResult"]
 
@@ -42,3 +43,5 @@ class TurnOptions:
     """An answer is this form, filled, instead of free text."""
     stop: tuple[str, ...] = ()
     """Texts that end the turn where they occur in free text."""
+    reasoning: Reasoning | None = None
+    """How the model thinks in this turn; `None`: as it does in others."""

@@ -108,7 +108,10 @@ async def test_a_name_is_told_from_another_that_begins_like_it(tmp_path, name):
 
     asked = [Message(role="user", content="How is it?")]
     result = await runner.turn(
-        Session(engine, limits=Limits()), asked, options=TurnOptions(barred=frozenset({"weather"})), emit=ignore
+        Session(engine, limits=Limits()),
+        asked,
+        options=TurnOptions(barred=frozenset({"weather"}), may_answer=False),
+        emit=ignore,
     )
     assert result.message.calls[0].name == "weather_of"
     result = await runner.turn(Session(engine, limits=Limits()), asked, options=TurnOptions(), emit=ignore)

@@ -106,8 +106,8 @@ class ChatTemplate:
         if stray := [tool for tool in tools or () if not isinstance(tool, Mapping)]:
             raise InvalidRequest(f"a tool is described by a mapping, not by {type(stray[0]).__name__}")
         values: dict[str, Any] = {
-            **self._named_tokens,
             **inert(dict(arguments or {})),
+            **self._named_tokens,
             "messages": [template_message(message) for message in messages],
             "tools": None if tools is None else inert(list(tools)),
             "documents": None,  # templates ask whether there are any

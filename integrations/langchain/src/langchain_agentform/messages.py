@@ -36,7 +36,8 @@ def to_messages(messages: Sequence[BaseMessage]) -> list[Message]:
         if isinstance(message, AIMessage):
             calls = _calls(message, answered, at)
             names |= {call.id: call.name for call in calls}
-            made.append(Message(role="assistant", content=_said(message, where), calls=calls))
+            thought = _thought(message)
+            made.append(Message(role="assistant", content=_said(message, where), calls=calls, reasoning=thought))
         elif isinstance(message, ToolMessage):
             made.append(_result(message, names, where))
         else:
@@ -57,6 +58,12 @@ def _plain(message: BaseMessage, where: str) -> Message:
     return Message(role=role, content=text_of(message.content, where))
 
 
+def _thought(message: AIMessage) -> str:
+    """What the model thought between its own marks, for templates that keep it."""
+    own = message.response_metadata.get("thought")
+    return str(message.additional_kwargs.get("reasoning_content") or "") if own else ""
+
+
 def _said(message: AIMessage, where: str) -> str:
     """The free text of a model's message.
 
@@ -64,7 +71,8 @@ def _said(message: AIMessage, where: str) -> str:
     own, which it wrote before its calls, is what it saw there.
     """
     note = message.additional_kwargs.get("reasoning_content")
-    if note and message.tool_calls and message.response_metadata.get("model_provider") == "agentform":
+    metadata = message.response_metadata
+    if note and message.tool_calls and metadata.get("model_provider") == "agentform" and not metadata.get("thought"):
         return str(note)
     content = message.content
     if isinstance(content, str):

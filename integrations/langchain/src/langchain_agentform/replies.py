@@ -11,7 +11,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.messages.tool import invalid_tool_call, tool_call, tool_call_chunk
 
-from agentform import AnswerDelta, CallReady, ChoiceMade, Event, ReasoningDelta, Response, ToolCall
+from agentform import AnswerDelta, CallReady, ChoiceMade, Event, ReasoningDelta, Response, ThoughtDelta, ToolCall
 from agentform.errors import Abstained, ArgumentMalformed, ArgumentsTruncated, CallError, CallRejected
 from langchain_agentform.usage import usage_metadata
 
@@ -34,6 +34,8 @@ class Reply:
     """Free text that is content, so far."""
     note: str = ""
     """Free text that is reasoning, so far."""
+    thought: str = ""
+    """What the model thought between its own marks, so far."""
     calls: list[ToolCall] = field(default_factory=list[ToolCall])
     _blocks: set[str] = field(default_factory=set[str])
 
@@ -45,6 +47,9 @@ class Reply:
     async def on_event(self, event: Event) -> None:
         """Follow the turn by one event."""
         match event:
+            case ThoughtDelta():
+                self.thought += event.text
+                self._out(additional_kwargs={"reasoning_content": event.text})
             case ReasoningDelta() if self.hide_notes:
                 self.note += event.text
                 self._out(additional_kwargs={"reasoning_content": event.text})
@@ -149,11 +154,14 @@ def _metadata(reply: Reply, response: Response) -> dict[str, Any]:
 
 
 def _note(reply: Reply) -> dict[str, Any]:
-    return {"reasoning_content": reply.note} if reply.note else {}
+    """What was thought: between the model's own marks, or as a note, which then counts as said."""
+    text = reply.thought or reply.note
+    return {"reasoning_content": text} if text else {}
 
 
 def _named(reply: Reply) -> dict[str, Any]:
-    return {"model_name": reply.model_name, "model_provider": "agentform"}
+    named: dict[str, Any] = {"model_name": reply.model_name, "model_provider": "agentform"}
+    return named | {"thought": True} if reply.thought else named
 
 
 def _evidence(call_id: str, evidence: Any) -> list[dict[str, Any]]:
