@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["is_unicode", "said", "text_of", "unicode_text"]
+__all__ = ["is_unicode", "said", "text_of", "unicode_text", "visible_text"]
 
 _REPLACEMENT = "\ufffd"
+_CONTROL_PICTURES = 0x2400
+_UNSEEN = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"
+    r"\U000e0000-\U000e007f]"
+)
+"""Controls but for line feed and tab, marks of direction, separators, what has no width, and tags."""
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
@@ -16,6 +22,22 @@ def unicode_text(text: str) -> str:
     if _SURROGATE.search(text):
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text.replace("\0", _REPLACEMENT)
+
+
+def visible_text(text: str) -> str:
+    """`text` with control characters shown, not sent: no terminal moves its cursor, hides or reorders anything for it.
+
+    ESC becomes ␛ and carriage return ␍; what changes the direction of writing or is not seen becomes its number.
+    Line feeds and tabs stay.
+    """
+    return _UNSEEN.sub(_shown, text)
+
+
+def _shown(found: re.Match[str]) -> str:
+    code = ord(found.group())
+    if code < 0x20:
+        return chr(_CONTROL_PICTURES + code)
+    return "␡" if code == 0x7F else f"⟨U+{code:04X}⟩"
 
 
 def is_unicode(text: str) -> bool:

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.text import Text
 
+from agentform.cli.safe_text import SafeText
 from agentform.errors import AgentformError
 
 __all__ = ["app", "main"]
@@ -31,7 +31,7 @@ def main() -> None:
     try:
         app()
     except AgentformError as error:
-        Console(stderr=True).print(Text(f"{type(error).__name__}: {error}", style="red"), soft_wrap=True)
+        Console(stderr=True).print(SafeText(f"{type(error).__name__}: {error}", style="red"), soft_wrap=True)
         sys.exit(1)
 
 

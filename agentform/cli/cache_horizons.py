@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
+from agentform.cli.safe_text import SafeText
 from agentform.cli.tables import Table
 from agentform.errors import MissingDependency
 from agentform.runtime.snapshots.horizons import EPSILON, GATE_INPUT, Horizons, LayerHorizons
@@ -80,7 +81,7 @@ def _layer_table(name: str, horizons: Horizons) -> Table:
 
 
 def _picture(horizons: Horizons) -> Text:
-    text = Text()
+    text = SafeText()
     for layer, each in horizons.layers.items():
         text.append(f"{layer:>5} ")
         for head in _heads(each):

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.text import Text
 
+from agentform.cli.safe_text import SafeText
 from agentform.cli.tables import Table
 from agentform.errors import EngineError, InvalidInput
 from agentform.runtime.cache.statistics import CacheStatistics
@@ -104,7 +104,7 @@ def _view(source: str) -> Callable[[], RenderableType]:
         except InvalidInput as error:
             if not history.samples:
                 raise
-            return Text(f"{error}; trying again", style="red")
+            return SafeText(f"{error}; trying again", style="red")
         history.add(now)
         return statistics_view(now, history, title=source)
 
@@ -123,7 +123,7 @@ def statistics_view(now: CacheStatistics, history: HitRateHistory, *, title: str
     table.add_row("in memory", "", f"{now.resident_tokens:,} tokens, {now.resident_snapshots:,} snapshots")
     for reason in sorted(now.misses, key=lambda reason: -now.misses[reason]):
         table.add_row(f"missed: {reason}", f"{last.misses.get(reason, 0):,}", f"{now.misses[reason]:,}")
-    return Group(table, Text("reused over time  ") + Text(_line(history), style="green"))
+    return Group(table, SafeText("reused over time  ") + SafeText(_line(history), style="green"))
 
 
 def _rate(rate: float | None) -> str:
@@ -191,7 +191,7 @@ def folder_view(folder: Path) -> Group:
     table = Table("model", "entries", "tokens", "MB", title=str(folder))
     for name in sorted(entries):
         table.add_row(name, str(entries[name]), f"{tokens[name]:,}", f"{size[name] / 1e6:.1f}")
-    notes = [Text(f"{broken} files are not whole; an engine removes them when it meets them")] if broken else []
+    notes = [SafeText(f"{broken} files are not whole; an engine removes them when it meets them")] if broken else []
     return Group(table, *notes)
 
 
@@ -236,7 +236,7 @@ def show_statistics(statistics: CacheStatistics, console: Console) -> None:
     table = Table("conversation", "requests", "reused", "run again", "misses")
     for name, each in statistics.conversations.items():
         reused = f"{each.hit_tokens:,} / {each.lookup_tokens:,}"
-        table.add_row(Text(name), str(each.requests), reused, f"{each.replayed_tokens:,}", _listed(each.misses))
+        table.add_row(SafeText(name), str(each.requests), reused, f"{each.replayed_tokens:,}", _listed(each.misses))
     if statistics.conversations:
         console.print(table)
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import anyio
 from rich.console import Console
-from rich.text import Text
 
 from agentform._util.paths import cache_home
 from agentform.cli.demo.view import evidence_table
 from agentform.cli.engine_spec import open_engine
+from agentform.cli.safe_text import SafeText
 from agentform.errors import CallError, InvalidInput
 from agentform.forms.fill import Filled, fill
 from agentform.forms.label_prior import PriorStore
@@ -105,7 +105,7 @@ def _show_failure(console: Console, name: str, error: CallError, *, as_json: boo
     if as_json:
         _print_json({"text": name, "error": {"type": type(error).__name__, "message": str(error)}})
     else:
-        console.print(Text(f"{name}: {type(error).__name__}: {error}", style="red"), soft_wrap=True)
+        console.print(SafeText(f"{name}: {type(error).__name__}: {error}", style="red"), soft_wrap=True)
 
 
 def _print_json(value: Any) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.text import Text
 
 from agentform.cli.engine_spec import load_attribute
+from agentform.cli.safe_text import SafeText
 from agentform.cli.tables import Table
 from agentform.errors import InvalidInput
 from agentform.grammar.prepare import grammar_relaxations
@@ -64,18 +64,18 @@ def show_plan(console: Console, target: Target) -> None:
     _add_rows(table, target.form.root, condition="")
     console.print(table)
     for item in target.form.relaxed:
-        console.print(Text(f"left to validation: schema at {item.pointer or '(whole)'}: {item.what}"))
+        console.print(SafeText(f"left to validation: schema at {item.pointer or '(whole)'}: {item.what}"))
     for leaf in leaves(target.form.root):
         for item in grammar_relaxations(leaf.schema) if isinstance(leaf, Free) else ():
             where = f"{pointer(leaf.path) or '(whole)'}, schema at {item.pointer or '(whole)'}"
-            console.print(Text(f"not in the grammar, left to validation: {where}: {item.what}"))
+            console.print(SafeText(f"not in the grammar, left to validation: {where}: {item.what}"))
 
 
 def show_hints(console: Console, target: Target) -> None:
     """Print where the schema is needlessly open, and what to write instead."""
     hints = lint(target.form)
     for hint in hints:
-        console.print(Text(f"{hint.pointer or '(whole)'}: {hint.problem}\n    {hint.change}"))
+        console.print(SafeText(f"{hint.pointer or '(whole)'}: {hint.problem}\n    {hint.change}"))
     if not hints:
         console.print("nothing is needlessly open")
 
@@ -84,22 +84,22 @@ def _add_rows(table: Table, node: Node, condition: str) -> None:
     place = (pointer(node.path) or "(whole)") + condition
     match node:
         case Fixed():
-            table.add_row(Text(place), "fixed", Text(node.why), Text(dumps(node.value)))
+            table.add_row(SafeText(place), "fixed", SafeText(node.why), SafeText(dumps(node.value)))
         case Choice():
-            table.add_row(Text(place), "choice", Text(node.why), Text(_options(node.options)))
+            table.add_row(SafeText(place), "choice", SafeText(node.why), SafeText(_options(node.options)))
         case Free():
-            table.add_row(Text(place), "free", Text(node.why), "")
+            table.add_row(SafeText(place), "free", SafeText(node.why), "")
         case Record():
             for field in node.fields:
                 _add_rows(table, field.node, condition if field.required else f"{condition} (optional)")
         case Union():
-            table.add_row(Text(place), "choice of arm", Text(node.why), Text(" | ".join(node.labels)))
+            table.add_row(SafeText(place), "choice of arm", SafeText(node.why), SafeText(" | ".join(node.labels)))
             for arm, label in zip(node.arms, node.labels, strict=True):
                 _add_rows(table, arm, f"{condition} if {label}")
         case Subset():
-            table.add_row(Text(place), "yes or no each", Text(node.why), Text(_options(node.options)))
+            table.add_row(SafeText(place), "yes or no each", SafeText(node.why), SafeText(_options(node.options)))
         case Repeat():
-            table.add_row(Text(place), "how many, then each", Text(node.why), "")
+            table.add_row(SafeText(place), "how many, then each", SafeText(node.why), "")
             _add_rows(table, node.items[0], condition)
 
 

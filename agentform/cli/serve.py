@@ -10,10 +10,10 @@ from pathlib import Path
 import anyio
 from rich.console import Console
 from rich.logging import RichHandler
-from rich.text import Text
 
 from agentform._util.paths import cache_home
 from agentform.cli.engine_spec import open_engine
+from agentform.cli.safe_text import SafeText
 from agentform.errors import InvalidInput, MissingDependency
 from agentform.forms.label_prior import PriorStore
 from agentform.serve.settings import ServerSettings
@@ -44,7 +44,7 @@ def serve_model(console: Console, model: str, settings: ServerSettings, *, cache
     shown = f"[{host}]" if ":" in host else host
     seconds = time.perf_counter() - started
     console.print(
-        Text(f"{service.model} loaded in {seconds:.1f} s, served at http://{shown}:{port}/v1"), soft_wrap=True
+        SafeText(f"{service.model} loaded in {seconds:.1f} s, served at http://{shown}:{port}/v1"), soft_wrap=True
     )
 
     async def run() -> None:

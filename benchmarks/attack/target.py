@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import json
 import os
 import re
 import signal
@@ -24,6 +25,7 @@ KEYS = ("the-key-of-one-client", "the-key-of-another-one")
 _ADDRESS = re.compile(r"served at http://127\.0\.0\.1:(\d+)/v1")
 _START_S = 300.0
 _STOP_S = 30.0
+_WAIT_S = 600.0
 _SAMPLE_S = 0.05
 
 
@@ -38,8 +40,7 @@ class Target:
     peak_bytes: int = 0
     was_killed: bool = False
     """By the watchdog, for its memory."""
-    health_s: list[float] = field(default_factory=list[float])
-    """How long each answer of `/health` took; infinite where there was none."""
+    _num_seen: int = 0
     _ended: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -61,13 +62,13 @@ class Target:
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
     def post(
-        self, path: str, body: Any = None, *, key: str = KEYS[0], timeout: float = 120, **how: Any
+        self, path: str, body: Any = None, *, content: bytes | None = None, key: str = KEYS[0], timeout: float = _WAIT_S
     ) -> httpx.Response:
-        """Ask; `content=` sends bytes as they are."""
-        headers = {"authorization": f"Bearer {key}", "content-type": "application/json", **how.pop("headers", {})}
+        """Ask, with a JSON body or with `content`, bytes as they are."""
+        headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
+        sent = json.dumps(body).encode() if content is None else content
         with httpx.Client(timeout=timeout, trust_env=False) as client:
-            given = how if body is None else {"json": body, **how}
-            return client.post(self.url + path, headers=headers, **given)
+            return client.post(self.url + path, headers=headers, content=sent)
 
     def model(self) -> str:
         """What the server calls its model."""
@@ -76,7 +77,16 @@ class Target:
 
     def watch_anew(self) -> None:
         """Forget what was seen."""
-        self.peak_bytes, self.health_s = self.rss_bytes(), []
+        self.peak_bytes, self._num_seen = self.rss_bytes(), len(self._answers())
+
+    @property
+    def health_s(self) -> list[float]:
+        """Seconds that each answer of `/health` took; infinite where there was none."""
+        return [float(line) for line in self._answers()[self._num_seen :]]
+
+    def _answers(self) -> list[str]:
+        place = self.log.with_name("health")
+        return place.read_text(encoding="ascii").split("\n")[:-1] if place.exists() else []
 
     def is_healthy(self, within_s: float = 60) -> bool:
         """Whether `/health` says so, at the latest by then."""
@@ -96,17 +106,6 @@ class Target:
             if now > self.cap_bytes:
                 self.was_killed = True
                 self.process.kill()
-
-    def watch_health(self) -> None:
-        """Until the end: ask `/health` as a load balancer does, each time anew."""
-        while not self._ended.wait(_SAMPLE_S):
-            started = time.perf_counter()
-            try:
-                took = time.perf_counter() - started if self._health(30) == 200 else float("inf")
-                took = max(took, time.perf_counter() - started)
-            except (OSError, http.client.HTTPException):
-                took = float("inf")
-            self.health_s.append(took)
 
     def end(self) -> None:
         """Stop watching and stop the process."""
@@ -129,7 +128,7 @@ class Target:
 
 
 @contextlib.contextmanager
-def attacked(model: str, folder: Path, *, cap_bytes: int, deadline_s: float = 60) -> Iterator[Target]:
+def attacked(model: str, folder: Path, *, cap_bytes: int, deadline_s: float = 300) -> Iterator[Target]:
     """Start `agentform serve` with two keys; it is ended with the block, whatever happens."""
     keys, log = folder / "keys", folder / "serve.log"
     keys.write_text("\n".join(KEYS) + "\n", encoding="ascii")
@@ -138,17 +137,22 @@ def attacked(model: str, folder: Path, *, cap_bytes: int, deadline_s: float = 60
     with log.open("wb") as out:
         process = subprocess.Popen([*command, *limits], stdout=out, stderr=out, env={**os.environ, "COLUMNS": "200"})
     target = Target(process, 0, log, cap_bytes)
-    watchers = [threading.Thread(target=watch, daemon=True) for watch in (target.watch_memory, target.watch_health)]
+    memory = threading.Thread(target=target.watch_memory, daemon=True)
+    asking: subprocess.Popen[bytes] | None = None
     try:
         target.port = _port(target)
-        for watcher in watchers:
-            watcher.start()
+        memory.start()
+        # A process of its own: threads here that attack would be measured too.
+        asks = [sys.executable, "-m", "benchmarks.attack.health", str(target.port), str(folder / "health")]
+        asking = subprocess.Popen(asks)
         yield target
     finally:
         target.end()
-        for watcher in watchers:
-            if watcher.ident is not None:
-                watcher.join()
+        if asking is not None:
+            asking.kill()
+            asking.wait()
+        if memory.ident is not None:
+            memory.join()
 
 
 def _port(target: Target) -> int:

@@ -33,6 +33,7 @@ from agentform import (
     ToolFinished,
     load_engine,
 )
+from agentform.reports import visible_text
 from agentform.testing import Call, Say, ScriptedEngine
 
 PROJECT = Path(__file__).parent / "project"
@@ -61,7 +62,7 @@ def approval(workspace: Workspace, console: Console, *, ask: bool) -> Approve:
             return Deny(str(error))
         if change is None:
             return True
-        console.print(Syntax(change.diff, "diff", background_color="default"))
+        console.print(Syntax(visible_text(change.diff), "diff", background_color="default"))
         allowed = not ask or console.input("Make this change? [y/N] ").strip().lower() == "y"
         return allowed or Deny("the user does not want this change")
 
@@ -74,11 +75,13 @@ async def run(agent: Agent, question: str, console: Console) -> None:
         async for event in events:
             match event:
                 case ReasoningDelta() | AnswerDelta():
-                    console.print(Text(event.text), end="")
+                    console.print(Text(visible_text(event.text)), end="")
                 case CallReady():
                     console.print(Text(f"\n→ {event.call.name} {dict(event.call.arguments)}", style="bold cyan"))
                 case ToolFinished():
-                    console.print(Text(event.result.content, style="red" if event.result.is_error else "dim"))
+                    console.print(
+                        Text(visible_text(event.result.content), style="red" if event.result.is_error else "dim")
+                    )
     usage = events.result.usage
     console.print(
         f"\n{usage.completion_tokens} tokens written, {usage.cached_tokens} of {usage.prompt_tokens} from the cache"

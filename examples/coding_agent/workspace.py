@@ -3,6 +3,7 @@
 # No `from __future__ import annotations`: the types of the tools are made while they are defined.
 
 import os
+import stat
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -88,20 +89,26 @@ class Workspace:
         return [list_files, read_file, edit_file, write_file]
 
     def read(self, path: str) -> str:
-        """The text of a file. Raises NotAllowed."""
+        """The text of a file, its lines ended by line feeds alone. Raises NotAllowed."""
+        return self._exact(path).replace("\r\n", "\n")
+
+    def _exact(self, path: str) -> str:
+        """The text of a file as it is."""
         place = self._place(path)
         if not place.is_file():
             raise NotAllowed(f"{path} is no file; there is {', '.join(self.files()[:10]) or 'none'}")
         if place.stat().st_size > self._max_bytes:
             raise NotAllowed(f"{path} has more than {self._max_bytes:,} bytes")
         try:
-            return place.read_text(encoding="utf-8")
+            return place.read_bytes().decode()
         except UnicodeDecodeError:
             raise NotAllowed(f"{path} is no UTF-8 text") from None
 
     def edit(self, path: str, old: str, new: str) -> Change:
         """The change that replaces `old`, which must be there once. Raises NotAllowed."""
-        text = self.read(path)
+        text = self._exact(path)
+        if "\r\n" in text and old not in text:  # lines end as they did
+            old, new = (part.replace("\n", "\r\n") for part in (old, new))
         if (num := text.count(old)) != 1:
             raise NotAllowed(f"the text to replace is in {path} {num} times; it must be there exactly once")
         return Change(path=path, before=text, after=text.replace(old, new))
@@ -137,7 +144,8 @@ class Workspace:
             raise NotAllowed(f"{change.path} would have more than {self._max_bytes:,} bytes")
         place.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=place.parent, prefix=".", suffix=".tmp")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(change.after)
+        with os.fdopen(handle, "wb") as file:
+            file.write(change.after.encode())
+        os.chmod(name, stat.S_IMODE(place.stat().st_mode) if place.exists() else 0o644)
         os.replace(name, place)
         return f"{change.path} is written."

@@ -119,3 +119,16 @@ def test_files_to_read_are_chosen_among_those_that_are_there(workspace):
     assert sorted(tools) == ["edit_file", "list_files", "read_file", "write_file"]
     assert tools["read_file"].target.validator.check({"path": "src/a.py"}) == ()
     assert tools["read_file"].target.validator.check({"path": "../outside.txt"})
+
+
+def test_an_edit_keeps_the_ends_of_lines_and_the_mode(tmp_path):
+    place = tmp_path / "run.bat"
+    place.write_bytes(b"one\r\ntwo\r\nthree\r\n")
+    place.chmod(0o750)
+    workspace = Workspace(tmp_path)
+    assert workspace.read("run.bat") == "one\ntwo\nthree\n"
+    workspace._write(workspace.edit("run.bat", "two\nthree", "2\n3"))
+    assert place.read_bytes() == b"one\r\n2\r\n3\r\n"
+    assert place.stat().st_mode & 0o777 == 0o750
+    workspace._write(workspace.create("new.txt", "a\r\nb\n"))
+    assert (tmp_path / "new.txt").read_bytes() == b"a\r\nb\n"

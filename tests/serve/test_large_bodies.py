@@ -81,3 +81,11 @@ def test_an_answer_repeats_no_more_than_the_beginning_of_an_unknown_key():
     with pytest.raises(Refused) as caught:
         parse(DecisionFields, json.dumps(DECISIONS | {"k" * 100_000: 1}).encode())
     assert len(json.dumps(caught.value.problem.body())) < 1000
+
+
+@pytest.mark.parametrize(("fields", "whole"), [(ChatFields, CHAT), (DecisionFields, DECISIONS)])
+def test_more_parts_than_any_request_needs_are_refused_before_they_are_made(fields, whole):
+    key = "messages" if fields is ChatFields else "questions"
+    with pytest.raises(Refused) as caught:
+        parse(fields, changed(whole, (key,), [{"a": {}}] * 9000))
+    assert caught.value.problem.code == "request_too_complex"

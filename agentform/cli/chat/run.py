@@ -10,7 +10,6 @@ from pathlib import Path
 import anyio
 import anyio.lowlevel
 from rich.console import Console
-from rich.text import Text
 
 from agentform._util.paths import cache_home
 from agentform.agent.agent import Agent
@@ -20,6 +19,7 @@ from agentform.cli.cache_stats import show_statistics
 from agentform.cli.chat.tools import load_tools
 from agentform.cli.chat.view import TurnView
 from agentform.cli.engine_spec import open_engine
+from agentform.cli.safe_text import SafeText
 from agentform.decoding.limits import Limits
 from agentform.errors import AgentformError, InvalidInput
 from agentform.forms.label_prior import PriorStore
@@ -95,7 +95,7 @@ class Chat:
         self._conversation = self._resumed() or self._new()
         num = len(self._conversation.messages)
         said = f"{engine.info.name}, {len(toolbox)} tools; /help says what else there is"
-        self._console.print(Text(f"{said}; {num} messages so far" if num else said, style="dim"))
+        self._console.print(SafeText(f"{said}; {num} messages so far" if num else said, style="dim"))
 
     def run(self) -> None:
         """Serve lines until there are none."""
@@ -106,7 +106,7 @@ class Chat:
                     return
                 self._serve(line.strip())
             except KeyboardInterrupt:
-                self._console.print(Text("cancelled; /quit or Ctrl-D ends the program", style="red"))
+                self._console.print(SafeText("cancelled; /quit or Ctrl-D ends the program", style="red"))
 
     def _serve(self, line: str) -> None:
         if line.startswith("/"):
@@ -121,7 +121,7 @@ class Chat:
         """
         if self._view is not None:
             self._view.settle()
-        self._console.print(Text(f"{name} {dumps(dict(arguments))}", style="yellow"), soft_wrap=True)
+        self._console.print(SafeText(f"{name} {dumps(dict(arguments))}", style="yellow"), soft_wrap=True)
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             return self._line(f"{name} returns: ") or ""
@@ -142,18 +142,18 @@ class Chat:
     def _line(self, prompt: str) -> str | None:
         """The next line; `None` at the end of the input. What is piped in is shown as if it were typed."""
         try:
-            line = self._console.input(Text(prompt, style="bold"))
+            line = self._console.input(SafeText(prompt, style="bold"))
         except EOFError:
             return None
         if not sys.stdin.isatty():
-            self._console.print(Text(line), soft_wrap=True)
+            self._console.print(SafeText(line), soft_wrap=True)
         return line
 
     def _answer(self, prompt: str) -> None:
         try:
             anyio.run(self._run, prompt)
         except AgentformError as error:
-            self._console.print(Text(f"{type(error).__name__}: {error}", style="red"), soft_wrap=True)
+            self._console.print(SafeText(f"{type(error).__name__}: {error}", style="red"), soft_wrap=True)
 
     async def _run(self, prompt: str) -> None:
         with anyio.CancelScope() as self._scope, TurnView(self._console) as self._view:
@@ -161,7 +161,7 @@ class Chat:
                 async for event in run:
                     self._view.show(event)
         if self._scope.cancelled_caught:
-            self._console.print(Text("cancelled", style="red"))
+            self._console.print(SafeText("cancelled", style="red"))
 
     def _command(self, command: str) -> None:
         match command:
@@ -170,7 +170,9 @@ class Chat:
             case "/tools":
                 for tool in self._toolbox.values():
                     parameters = tool.target.form.schema
-                    self._console.print(Text(f"{tool.name}: {tool.description}\n  {dumps(parameters)}"), soft_wrap=True)
+                    self._console.print(
+                        SafeText(f"{tool.name}: {tool.description}\n  {dumps(parameters)}"), soft_wrap=True
+                    )
             case "/cache":
                 show_statistics(self._engine.statistics(), self._console)
             case "/reset":
@@ -179,7 +181,9 @@ class Chat:
                 self._conversation = self._new()
                 self._console.print("forgotten")
             case _:
-                self._console.print(Text(f"there is no command {command.split()[0]}; /help lists them", style="red"))
+                self._console.print(
+                    SafeText(f"there is no command {command.split()[0]}; /help lists them", style="red")
+                )
 
 
 def _store() -> SQLiteStore:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.text import Text
 
 from agentform.cli.demo.view import decision_line, evidence_table
+from agentform.cli.safe_text import SafeText
 from agentform.events import (
     AnswerDelta,
     ArgumentChosen,
@@ -47,7 +47,7 @@ class TurnView:
             case ReasoningDelta() | AnswerDelta():
                 self._text += event.text
             case ChoiceMade():
-                self._step = Text(f"→ {decision_line(event.decision)}", style="bold")
+                self._step = SafeText(f"→ {decision_line(event.decision)}", style="bold")
             case ArgumentChosen():
                 self._chosen[event.evidence.pointer] = event.evidence
             case ArgumentDelta():
@@ -60,15 +60,15 @@ class TurnView:
             case ToolFinished():
                 self.settle()
                 style = "red" if event.result.is_error else "cyan"
-                self._console.print(Text(f"← {event.result.content}", style=style), soft_wrap=True)
+                self._console.print(SafeText(f"← {event.result.content}", style=style), soft_wrap=True)
                 return
             case HandedOff():
                 self.settle()
-                self._console.print(Text(f"{event.agent} takes over", style="bold"))
+                self._console.print(SafeText(f"{event.agent} takes over", style="bold"))
                 return
             case TurnFinished():
                 self.settle()
-                self._console.print(Text(cache_line(event.usage), style="dim"), soft_wrap=True)
+                self._console.print(SafeText(cache_line(event.usage), style="dim"), soft_wrap=True)
                 return
             case _:
                 return
@@ -99,12 +99,12 @@ class TurnView:
     def _parts(self) -> list[RenderableType]:
         parts: list[RenderableType] = []
         if self._text.strip():
-            parts.append(Text(self._text.strip(), style="italic" if self._step is not None else ""))
+            parts.append(SafeText(self._text.strip(), style="italic" if self._step is not None else ""))
         if self._step is not None:
             parts.append(self._step)
         if self._chosen:
             parts.append(evidence_table(tuple(self._chosen.values())))
-        parts += [Text(f"{pointer} … {text}", style="dim") for pointer, text in self._written.items()]
+        parts += [SafeText(f"{pointer} … {text}", style="dim") for pointer, text in self._written.items()]
         return parts
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.rule import Rule
-from rich.text import Text
 
 from agentform._util.paths import cache_home
 from agentform.agent.agent import Agent
@@ -16,6 +15,7 @@ from agentform.agent.conversation import Conversation
 from agentform.cli.demo.desk import INSTRUCTIONS, SupportDesk
 from agentform.cli.demo.script import read_script
 from agentform.cli.demo.view import Cost, cost_table, show_event
+from agentform.cli.safe_text import SafeText
 from agentform.decoding.limits import Limits
 from agentform.errors import CallError
 from agentform.forms.label_prior import PriorStore
@@ -65,7 +65,7 @@ async def _serve(agent: Agent, messages: list[str], console: Console) -> list[Co
     conversation = Conversation()
     costs: list[Cost] = []
     for message in messages:
-        console.print(Rule(Text(message), align="left"))
+        console.print(Rule(SafeText(message), align="left"))
         started = time.perf_counter()
         usage = await _answer(agent, message, conversation, console)
         costs.append(Cost(message=message, usage=usage, seconds=time.perf_counter() - started))
@@ -78,7 +78,7 @@ async def _answer(agent: Agent, message: str, conversation: Conversation, consol
             async for event in run:
                 show_event(console, event)
     except CallError as error:
-        console.print(Text(f"✗ {type(error).__name__}: {error}", style="red"))
+        console.print(SafeText(f"✗ {type(error).__name__}: {error}", style="red"))
         return Usage()
     console.print()
     return run.result.usage

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
-from rich.text import Text
 
+from agentform.cli.safe_text import SafeText
 from agentform.cli.tables import Table
 from agentform.events import AnswerDelta, CallReady, ChoiceMade, Event, ReasoningDelta, ToolFinished, ToolStarted
 from agentform.messages import Evidence, Usage
@@ -29,16 +29,18 @@ def show_event(console: Console, event: Event) -> None:
     """Print one event of a run."""
     match event:
         case ReasoningDelta() | AnswerDelta():
-            console.print(Text(event.text), end="", style="italic" if isinstance(event, ReasoningDelta) else "green")
+            console.print(
+                SafeText(event.text), end="", style="italic" if isinstance(event, ReasoningDelta) else "green"
+            )
         case ChoiceMade():
             console.print()
-            console.print(Text(f"→ {decision_line(event.decision)}", style="bold"))
+            console.print(SafeText(f"→ {decision_line(event.decision)}", style="bold"))
         case CallReady():
             console.print(evidence_table(event.call.evidence))
         case ToolStarted():
             pass
         case ToolFinished():
-            console.print(Text(f"← {event.result.content}", style="red" if event.result.is_error else "cyan"))
+            console.print(SafeText(f"← {event.result.content}", style="red" if event.result.is_error else "cyan"))
 
 
 def decision_line(decision: Evidence) -> str:
@@ -60,7 +62,7 @@ def evidence_table(evidence: Sequence[Evidence]) -> Table:
         others = ", ".join(f"{dumps(other.value)} {other.probability:.2f}" for other in item.alternatives)
         numbers = (item.probability, item.raw_probability, item.legal_mass)
         shown = ["" if number is None else f"{number:.3f}" for number in numbers]
-        table.add_row(Text(item.pointer), Text(dumps(item.value)), item.how, *shown, Text(others))
+        table.add_row(SafeText(item.pointer), SafeText(dumps(item.value)), item.how, *shown, SafeText(others))
     return table
 
 
@@ -79,7 +81,7 @@ def cost_table(costs: list[Cost], *, load_s: float, width: int) -> Table:
     for column in _NUMBERS:
         table.add_column(column, justify="right", no_wrap=True, min_width=len(column))
     for cost in costs:
-        table.add_row(Text(cost.message), *_counts(cost.usage), f"{cost.seconds:.2f}")
+        table.add_row(SafeText(cost.message), *_counts(cost.usage), f"{cost.seconds:.2f}")
     total = sum((cost.usage for cost in costs), Usage())
     table.add_section()
     table.add_row("all", *_counts(total), f"{sum(cost.seconds for cost in costs):.2f}")
