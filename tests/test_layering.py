@@ -207,7 +207,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *LEAVES,
     ),
     "testing": ("messages", "runtime.engine", "runtime.scripted"),
-    "reports": ("cli.cache_stats", "cli.plan", "cli.tune"),
+    "reports": ("cli.cache_stats", "cli.plan", "cli.safe_text", "cli.tune"),
     "engines": ("runtime", "decoding.tool_format", "_util.paths"),
     "__main__": ("cli",),
 }

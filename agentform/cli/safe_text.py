@@ -7,7 +7,7 @@ from rich.text import Text
 
 from agentform._util.text import visible_text
 
-__all__ = ["SafeText"]
+__all__ = ["SafeText", "visible_text"]
 
 
 class SafeText(Text):

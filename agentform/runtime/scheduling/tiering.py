@@ -164,7 +164,11 @@ class Tiers:
             return True  # nothing could be resumed from
         known = count(lease.runs)
         fresh = self._cache.grow(lease, num - known)
-        self._runner.adopt(fresh, entry.kv, len(entry.ids), skip=known, snapshot=room, state=entry.snapshot)
+        try:
+            self._runner.adopt(fresh, entry.kv, len(entry.ids), skip=known, snapshot=room, state=entry.snapshot)
+        except (ValueError, RuntimeError, IndexError):  # whole, but of other sizes than this model's
+            self._forget(tier, name)
+            return False
         self._cache.commit(lease, entry.ids[:num])
         if room:
             self._cache.attach(lease, entry.ids[:num])
@@ -173,3 +177,10 @@ class Tiers:
         if self._host is not None and num == len(entry.ids):
             self._host.drop(name)  # it comes back when it is evicted again
         return True
+
+    def _forget(self, tier: str, name: str) -> None:
+        """Drop an entry that is not of use to anybody."""
+        if tier == "disk" and self._disk is not None:
+            self._disk.refuse(name)
+        elif self._host is not None:
+            self._host.drop(name)

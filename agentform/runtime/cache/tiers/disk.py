@@ -76,7 +76,7 @@ class DiskIndex:
             self._held.pop(name, None)
             return None
         except (EngineError, OSError):
-            self._refuse(place)
+            self.refuse(place.name)
             return None
         with contextlib.suppress(OSError):
             place.touch()  # what is used stays longest
@@ -124,14 +124,15 @@ class DiskIndex:
         except FileNotFoundError:
             return
         except (EngineError, OSError):
-            self._refuse(place)
+            self.refuse(place.name)
             return
         if header.guard == self._guard:
             self._held[place.name] = _DiskEntry(ids=ids, has_snapshot=header.snapshot_bytes > 0, num_bytes=size)
 
-    def _refuse(self, place: Path) -> None:
+    def refuse(self, name: str) -> None:
+        """Drop an entry that is not what it says."""
         self.num_refused += 1
-        self._drop(place.name)
+        self._drop(name)
 
     def _drop(self, name: str) -> None:
         self._held.pop(name, None)

@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import stat
 import struct
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from agentform._util.files import write_atomically
 from agentform.errors import EngineError
@@ -99,13 +102,15 @@ def read_header(place: Path) -> tuple[Header, tuple[int, ...]]:
         EngineError: the file is no entry, or is damaged.
         OSError: the file cannot be read or written.
     """
-    with place.open("rb") as file:
+    with _opened(place) as file:
         header, start = _header(file.read(len(_MAGIC) + 4 + _LARGEST_HEADER))
+        # Before any of it is read: a header may say whatever it likes.
+        if os.fstat(file.fileno()).st_size != _size(header, start):
+            raise EngineError(f"{place.name} is not as long as it says")
         file.seek(start)
         ids = _unpacked(file.read(header.num_tokens * _ID_BYTES), header)
-    whole = start + header.num_tokens * _ID_BYTES + header.kv_bytes + header.snapshot_bytes + _DIGEST_BYTES
-    if place.stat().st_size != whole or place.name != name_of(header.guard, ids):
-        raise EngineError(f"{place.name} is not as long as it says, or not under its name")
+    if place.name != name_of(header.guard, ids):
+        raise EngineError(f"{place.name} is not under its name")
     return header, ids
 
 
@@ -116,11 +121,14 @@ def read_entry(place: Path) -> Entry:
         EngineError: the file is no entry, or is damaged.
         OSError: the file cannot be read or written.
     """
-    data = place.read_bytes()
+    with _opened(place) as file:
+        data = file.read()
     body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
     if hashlib.sha256(body).digest() != digest:
         raise EngineError(f"{place.name} does not have its digest")
     header, start = _header(body)
+    if len(data) != _size(header, start):
+        raise EngineError(f"{place.name} is not as long as it says")
     at = start + header.num_tokens * _ID_BYTES
     return Entry(
         guard=header.guard,
@@ -128,6 +136,28 @@ def read_entry(place: Path) -> Entry:
         kv=body[at : at + header.kv_bytes],
         snapshot=body[at + header.kv_bytes :],
     )
+
+
+@contextmanager
+def _opened(place: Path) -> Generator[BinaryIO]:
+    """A regular file, opened without waiting: whoever may write to the folder may put anything there."""
+    descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise EngineError(f"{place.name} is no file")
+        yield file
+
+
+def _size(header: Header, start: int) -> int:
+    """Bytes of the whole file."""
+    return start + header.num_tokens * _ID_BYTES + header.kv_bytes + header.snapshot_bytes + _DIGEST_BYTES
+
+
+def _checked(header: Header) -> Header:
+    sizes = (header.num_tokens, header.kv_bytes, header.snapshot_bytes, header.salt)
+    if not isinstance(header.guard, str) or not all(type(size) is int and size >= 0 for size in sizes):
+        raise EngineError("a header with sizes that are none")
+    return header
 
 
 def _header(data: bytes) -> tuple[Header, int]:
@@ -138,8 +168,8 @@ def _header(data: bytes) -> tuple[Header, int]:
     (size,) = struct.unpack("<I", data[len(_MAGIC) : fixed])
     try:
         said: Any = json.loads(data[fixed : fixed + size])
-        return Header(**said), fixed + size
-    except (ValueError, TypeError) as error:
+        return _checked(Header(**said)), fixed + size
+    except (ValueError, TypeError, RecursionError) as error:
         raise EngineError("a header that cannot be read") from error
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 import textwrap
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -181,3 +184,57 @@ def test_a_folder_that_cannot_be_used_is_an_error(written, tmp_path):
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(EngineError, match="cache folder"):
         make(written["llama"][0], tmp_path / "file" / "cache")
+
+
+def crafted(header: object) -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return b"afcache1" + struct.pack("<I", len(text)) + text + bytes(200)
+
+
+RIGHT = {"guard": "g", "num_tokens": 1, "kv_bytes": 1, "snapshot_bytes": 0}
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"[" * 60_000,
+        b"{}",
+        b"[]",
+        b"null",
+        RIGHT | {"num_tokens": 2**62},
+        RIGHT | {"num_tokens": -1},
+        RIGHT | {"num_tokens": "1"},
+        RIGHT | {"num_tokens": 1e300},
+        RIGHT | {"kv_bytes": -(2**40)},
+        RIGHT | {"guard": 7},
+        RIGHT | {"salt": -1},
+        RIGHT | {"salt": "x"},
+        RIGHT | {"other": 1},
+    ],
+    ids=str,
+)
+def test_a_crafted_header_is_refused_and_the_start_goes_on(tmp_path, header):
+    (tmp_path / f"x{SUFFIX}").write_bytes(crafted(header))
+    index = DiskIndex(tmp_path, guard="g", whole=False, limit_bytes=1 << 20)
+    assert (len(index), index.num_refused) == (0, 1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_file_does_not_hold_up_the_start(tmp_path):
+    os.mkfifo(tmp_path / f"pipe{SUFFIX}")
+    (tmp_path / f"folder{SUFFIX}").mkdir()
+    (tmp_path / f"link{SUFFIX}").symlink_to("/dev/zero")
+    index = DiskIndex(tmp_path, guard="g", whole=False, limit_bytes=1 << 20)
+    assert (len(index), index.num_refused) == (0, 3)
+
+
+def test_a_poisoned_entry_is_dropped_where_it_first_does_not_fit(written, tmp_path):
+    folder, _ = written["llama"]
+    talk(folder, tmp_path)
+    [place] = tmp_path.glob(f"*{SUFFIX}")
+    entry = read_entry(place)
+    place.unlink()
+    write_entry(tmp_path, replace(entry, kv=entry.kv[:100]))
+    answer = talk(folder, tmp_path, (*entry.ids, 7, 8))
+    assert answer.last.usage.cached_tokens == 0
+    assert read_entry(next(iter(tmp_path.glob(f"*{SUFFIX}")))).kv != entry.kv[:100]
