@@ -10,6 +10,7 @@ __all__ = ["BENCHMARKS"]
 BENCHMARKS = {
     "attack": "benchmarks.attack",
     "conversation": "benchmarks.cache.conversation",
+    "desk": "benchmarks.desk",
     "gpu": "benchmarks.gpu",
     "kernels": "benchmarks.kernels",
     "peers": "benchmarks.peers",

@@ -40,7 +40,7 @@ def run(context: Context) -> None:
 
 
 def _engine() -> Any:
-    return load_engine("smollm2-135m", kv_budget_bytes=_BUDGET_BYTES)
+    return load_engine("smollm2-135m", engine="torch", kv_budget_bytes=_BUDGET_BYTES)
 
 
 def _cold(message: str, priors: PriorStore) -> tuple[Any, str]:

@@ -30,7 +30,7 @@ def engine_of(name: str, **options: Any) -> Generator[Any]:
     with TemporaryDirectory() as folder:
         if name == "hybrid":
             write_hybrid(Path(folder))
-        engine: Any = load_engine(folder if name == "hybrid" else name, **options)
+        engine: Any = load_engine(folder if name == "hybrid" else name, engine="torch", **options)
         try:
             yield engine
         finally:
