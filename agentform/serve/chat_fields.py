@@ -149,7 +149,7 @@ class FunctionFields(OpenFields):
 class ToolFields(OpenFields):
     """A tool."""
 
-    type: Literal["function"]
+    type: Literal["function"] = "function"
     function: FunctionFields
 
 

@@ -90,7 +90,7 @@ def parse(fields: type[M], body: bytes) -> M:
 
 def _refused(fields: type[Fields], data: Any, errors: Sequence[ErrorDetails]) -> Refused:
     """The fault that lies deepest: where a value may be one of several things, the others say nothing."""
-    placed = [(_place(data, error["loc"]), error) for error in errors]
+    placed = [(_place(data, error["loc"], error["type"] == "missing"), error) for error in errors]
     deepest = max(len(place) for place, _ in placed)
     place = next(place for place, _ in placed if len(place) == deepest)
     there = [error for found, error in placed if found == place]
@@ -118,15 +118,15 @@ _CODES: Mapping[str, str] = {
 }
 
 
-def _place(data: Any, loc: Sequence[int | str]) -> tuple[int | str, ...]:
+def _place(data: Any, loc: Sequence[int | str], is_missing: bool) -> tuple[int | str, ...]:
     """The keys and indices among an error's location, which also names the variants that were tried."""
     place: list[int | str] = []
     for at, step in enumerate(loc):
         if _has(data, step):
             place.append(step)
             data = data[step]
-        elif at + 1 == len(loc) and isinstance(data, dict):
-            place.append(step)  # what is missing
+        elif is_missing and at + 1 == len(loc) and isinstance(data, dict):
+            place.append(step)
     return tuple(place)
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from agentform.schema.target import Target, load
 
 __all__ = ["load_arguments"]
 
+_NEVER_NULL = frozenset(
+    {"$defs", "additionalProperties", "allOf", "anyOf", "definitions", "description", "enum", "format", "items"}
+    | {"maxItems", "maxLength", "maximum", "minItems", "minLength", "minimum", "oneOf", "pattern", "properties"}
+    | {"required", "title", "type"}
+)
 _OTHERS = ("", 0, True, None, [])
 """A value of each type that arguments cannot be of."""
 
@@ -26,11 +31,27 @@ def load_arguments(schema: Any, *, name: str, lenient: bool) -> Target:
         schema = {"type": "object"}
     if not isinstance(schema, Mapping):
         return load(schema, name=name, lenient=lenient)
-    said: dict[str, Any] = {key: value for key, value in schema.items() if (key, value) != ("type", None)}
+    said = _without_nulls(schema)
     target = load(said, name=name, lenient=lenient)
     if said.get("type") == "object" or not any(target.validator.check(other) == () for other in _OTHERS):
         return target
     return load(_narrowed(said), name=name, lenient=lenient)
+
+
+def _without_nulls(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema, and those below it, without keywords that say nothing: null is no value that they could have."""
+    kept: dict[str, Any] = {}
+    for key, value in schema.items():
+        if value is None and key in _NEVER_NULL:
+            continue
+        if key in ("properties", "$defs", "definitions") and isinstance(value, Mapping):
+            value = {name: _below(item) for name, item in cast("Mapping[str, Any]", value).items()}
+        kept[key] = _below(value) if key in ("items", "additionalProperties") else value
+    return kept
+
+
+def _below(schema: Any) -> Any:
+    return _without_nulls(cast("Mapping[str, Any]", schema)) if isinstance(schema, Mapping) else schema
 
 
 def _narrowed(schema: dict[str, Any]) -> dict[str, Any]:

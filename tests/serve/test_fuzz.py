@@ -179,6 +179,8 @@ async def test_bodies_that_break_parsers_get_a_typed_400(path, body):
         ({"stop": [""]}, "stop[0]", "at least 1 character"),
         ({"stop": ["x"] * 17}, "stop", "at most 16"),
         ({"tool_choice": "always"}, "tool_choice", "'auto', 'none' or 'required'"),
+        ({"tool_choice": {"type": "function", "name": "f"}}, "tool_choice.function", "required"),
+        ({"messages": [{"role": "user", "content": {"a": 1}}]}, "messages[0].content", "valid string"),
         ({"tools": [{"type": "custom", "custom": {}}]}, "tools[0].type", "'function'"),
         ({"response_format": {"type": "xml"}}, "response_format", "'json_schema'"),
         ({"stream": None, "stream_options": {}}, "stream_options", "stream: true"),

@@ -118,6 +118,8 @@ def test_names_that_mcp_allows_are_called(name):
         {"$schema": "http://json-schema.org/draft-07/schema#"},
         {"type": None},
         {"type": ["object", "null"]},
+        {"type": "object", "properties": None, "required": None, "additionalProperties": None},
+        {"properties": {"a": {"type": "integer", "enum": None, "description": None, "items": None}}},
         {"description": "Nothing is said of the type."},
         {"properties": {"a": {"type": "integer"}}},
         {"anyOf": [{"type": "string"}, {"type": "object"}]},
