@@ -16,7 +16,7 @@ from agentform.forms.label_prior import CONTENT_FREE
 from agentform.messages import JsonValue, Message
 from agentform.runtime.engine import Engine
 from agentform.schema.json_text import dumps
-from benchmarks.common.harness import TokenContext as Run
+from benchmarks.common.harness import Context
 from benchmarks.common.items import Item
 from studies.forms.accuracy import splits
 from studies.forms.calibration import errors_by_temperature
@@ -32,7 +32,7 @@ Answers = Literal["labels", "letters"]
 _NUM_ITEMS, _NUM_ORDERS = 40, 3
 
 
-async def measure_bias(engine: BenchEngine, context: Run, progress: Progress) -> list[dict[str, Any]]:
+async def measure_bias(engine: BenchEngine, context: Context, progress: Progress) -> list[dict[str, Any]]:
     """One row per set and kind of answers. Options are listed in the prompt, in as many orders as are looked at."""
     rows: list[dict[str, Any]] = []
     for name in SINGLE if context.data is not None else ("shipped",):

@@ -11,12 +11,12 @@ from typing import Any
 from rich.progress import Progress
 
 from agentform import PriorStore, fill
-from agentform.decoding.token_context import TokenContext as Place
+from agentform.decoding.token_context import TokenContext
 from agentform.errors import CallRejected
 from agentform.messages import JsonValue
 from agentform.schema.json_text import dumps
 from benchmarks.common.bootstrap import difference
-from benchmarks.common.harness import TokenContext
+from benchmarks.common.harness import Context
 from benchmarks.common.items import Item
 from studies.forms.accuracy import SEED
 from studies.forms.couplings import Coupling, couplings
@@ -46,9 +46,7 @@ class _Outcome:
     """Log probability given up for agreement."""
 
 
-async def measure_contradictions(
-    engine: BenchEngine, context: TokenContext, progress: Progress
-) -> list[dict[str, Any]]:
+async def measure_contradictions(engine: BenchEngine, context: Context, progress: Progress) -> list[dict[str, Any]]:
     """One row per coupling and way."""
     rows: list[dict[str, Any]] = []
     for coupling in couplings(context, quick=context.quick):
@@ -83,7 +81,7 @@ async def _in_sequence(engine: BenchEngine, coupling: Coupling, item: Item, stor
     await fill(engine, item.messages, coupling.target(item, declared=False, checked=False), priors=store)
     request = engine.scored[0]  # the prompt that `fill` scored, already warm
     started = time.perf_counter()
-    value, _ = await decode(engine, Place(ids=request.prompt_ids), item)
+    value, _ = await decode(engine, TokenContext(ids=request.prompt_ids), item)
     return _Outcome(value=value, seconds=time.perf_counter() - started, gap=0.0)
 
 

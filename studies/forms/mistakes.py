@@ -14,7 +14,7 @@ from agentform.forms.label_prior import CONTENT_FREE
 from agentform.forms.option_trie import option_lines
 from agentform.runtime.engine import Branch, Engine, ScoreRequest
 from benchmarks.common.bootstrap import difference
-from benchmarks.common.harness import TokenContext as Run
+from benchmarks.common.harness import Context
 from benchmarks.common.items import Item
 from studies.forms.accuracy import SEED, splits
 from studies.forms.datasets import SINGLE
@@ -105,7 +105,7 @@ def _shared(lines: Sequence[tuple[int, ...]]) -> int:
     return depth
 
 
-async def measure_mistakes(engine: BenchEngine, context: Run, progress: Progress) -> list[dict[str, Any]]:
+async def measure_mistakes(engine: BenchEngine, context: Context, progress: Progress) -> list[dict[str, Any]]:
     """One row per set and way: accuracy raw and with the prior taken out, and what the way costs against the right."""
     rows: list[dict[str, Any]] = []
     for name in SINGLE if context.data is not None else ("shipped",):

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 
 import pytest
 
 from benchmarks.__main__ import BENCHMARKS
 from benchmarks.common.command import main
+from benchmarks.common.harness import ROOT
 from benchmarks.common.parts import last_figures
 from studies.__main__ import STUDIES
 
@@ -65,3 +67,24 @@ def test_without_a_result_there_are_no_figures_to_keep(tmp_path):
     assert last_figures(context) == {}
     context.write({"a": 1})
     assert last_figures(context) == {"a": 1}
+
+
+def test_what_can_be_run_has_a_name():
+    run = {
+        ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+        for folder in ("benchmarks", "studies")
+        for path in (path.relative_to(ROOT) for path in (ROOT / folder).rglob("*.py"))
+        if "__init__" in path.name or len(path.parts) < 4
+        if re.search(
+            r"^(?:def run\(context: Context\) -> None:|from .* import .*\brun\b)",
+            (ROOT / path).read_text(),
+            re.MULTILINE,
+        )
+    }
+    inside = {
+        "benchmarks.peers.benchmark",
+        "benchmarks.cache.traces.report",
+        "studies.forms.parts",
+        "studies.snapshots.parts",
+    }
+    assert run - inside == {*BENCHMARKS.values(), *STUDIES.values()}
