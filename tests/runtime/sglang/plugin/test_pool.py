@@ -49,7 +49,7 @@ def check_restored(pool, before, after):
     """Each head came back as its tier says; the convolution is identical."""
     assert torch.equal(after[1], before[1])
     for index, layer in enumerate(LAYERS):
-        for head, tier in enumerate(pool.layout.codec.plan.tiers[layer]):
+        for head, tier in enumerate(pool.layout.codec.plan.precisions[layer]):
             was, now = before[0][index, head].float(), after[0][index, head].float()
             if tier is Precision.DROP:
                 assert not now.any()
@@ -99,7 +99,7 @@ def test_a_snapshot_has_the_bytes_that_its_tiers_take():
     assert exact.slot_bytes == exact.live_slot_bytes
     assert int8.slot_bytes == int8.int8_slot_bytes
     sized = {Precision.DROP: 0, Precision.INT8: KEY * (VALUE + 4), Precision.EXACT: KEY * VALUE * 4}
-    tiers = [tier for layer in LAYERS for tier in three.codec.plan.tiers[layer]]
+    tiers = [tier for layer in LAYERS for tier in three.codec.plan.precisions[layer]]
     assert set(tiers) == set(sized)
     assert three.slot_bytes == len(LAYERS) * conv + sum(sized[tier] for tier in tiers)
     assert least.slot_bytes <= 1300
