@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Generator, Iterator
 from contextlib import aclosing
+from functools import partial
 from itertools import islice
-from typing import Any, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 import anyio.lowlevel
 
@@ -56,14 +57,14 @@ async def called(name: str, fn: Callable[[], Any], *, place: Place | None) -> An
     return await in_program(name, work)
 
 
-async def in_program(name: str, work: Callable[[], Awaitable[T]]) -> T:
+async def in_program(name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """What `work` returns; what it raises is an `Exception`, unless the program or this task is really to end.
 
     Raises:
         ToolAborted: as `called`.
     """
     try:
-        return await work()
+        return await _Driven(name, work())
     except (Exception, KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as error:
@@ -71,6 +72,31 @@ async def in_program(name: str, work: Callable[[], Awaitable[T]]) -> T:
             raise
         await anyio.lowlevel.checkpoint_if_cancelled()
         raise ToolAborted(name, type(error).__name__, said(error)) from error
+
+
+class _Driven(Generic[T]):
+    """A coroutine, driven step by step: so a `GeneratorExit` that it raises is told from the one that ends it."""
+
+    def __init__(self, name: str, work: Coroutine[Any, Any, T]) -> None:
+        self._name = name
+        self._work = work
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        step: Callable[[], Any] = partial(self._work.send, None)
+        while True:
+            try:
+                waits_for = step()
+            except StopIteration as end:
+                return end.value
+            except GeneratorExit as error:
+                raise ToolAborted(self._name, "GeneratorExit", said(error)) from error
+            try:
+                step = partial(self._work.send, (yield waits_for))
+            except GeneratorExit:
+                self._work.close()
+                raise
+            except BaseException as error:
+                step = partial(self._work.throw, error)
 
 
 async def _in_thread(name: str, fn: Callable[[], Any], run: Callable[[Callable[[], Any]], Awaitable[Any]]) -> Any:
