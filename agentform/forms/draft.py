@@ -35,6 +35,7 @@ from agentform.forms.repair import (
     joint_solution,
     open_assignments,
     with_changes_marked,
+    with_narrower_leaves,
     without_refused,
 )
 from agentform.forms.rules import breaks_rules, keeping_rules
@@ -153,7 +154,8 @@ async def _repaired(session: Session, filling: Filling, state: FormState, attemp
     if joint is None and (completed := await _completed(session, filling, state, violations)) is not None:
         return completed
     point = filling.refusal.after(state.json_text, violations)
-    kept = without_refused(state, violations)
+    narrower = with_narrower_leaves(state, violations)
+    kept = replace(without_refused(state, violations), root=narrower.root)
     if len(kept.texts) < len(state.texts) and joint is None and not fails_alike(attempts):
         again = await _written(session, filling, replace(kept, answers=state.answers), point)
     else:

@@ -18,7 +18,7 @@ from agentform.messages import JsonValue
 from agentform.runtime.engine import Tokenizer
 from agentform.schema.form import Free, Path, pointer
 from agentform.schema.json_text import dumps, loads
-from agentform.schema.tighten import narrowed, with_keys
+from agentform.schema.tighten import narrowed, with_keys, without_text_rules
 
 __all__ = ["write_leaf", "write_leaves"]
 
@@ -99,13 +99,15 @@ async def write_leaf(
                 raise
             leaf = narrower
         except GrammarError as error:
-            if fault is None:
+            if fault is not None:
+                raise fault from error  # the bound left nothing to write
+            looser = without_text_rules(leaf.schema)
+            if looser == leaf.schema:
                 raise
-            raise fault from error  # the bound left nothing to write
+            leaf = replace(leaf, schema=looser)  # the engine could not follow it to the end; validation can
         else:
             return state.with_text(leaf.path, text, shortened=fault is not None)
-    assert fault is not None
-    raise fault
+    raise fault or GrammarError(f"no grammar for '{pointer(leaf.path)}' could be followed to its end")
 
 
 def _narrower(leaf: Free, fault: ArgumentsTruncated | ArgumentMalformed, *, last: bool) -> Free | None:

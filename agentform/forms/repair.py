@@ -7,7 +7,7 @@ no model call. What else a violation concerns is forgotten, and decided or writt
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -21,10 +21,20 @@ from agentform.forms.rules import breaks_rules
 from agentform.forms.state import FormState
 from agentform.messages import How
 from agentform.schema.dependencies import in_order
-from agentform.schema.form import Node, Path, Record, Repeat, Union, pointer
+from agentform.schema.form import Free, Node, Path, Record, Repeat, Union, leaves, pointer
+from agentform.schema.json_text import loads
+from agentform.schema.tighten_lists import way_below, with_list_rules
 from agentform.schema.validate import Validator
 
-__all__ = ["fails_alike", "in_sequence", "joint_solution", "open_assignments", "with_changes_marked", "without_refused"]
+__all__ = [
+    "fails_alike",
+    "in_sequence",
+    "joint_solution",
+    "open_assignments",
+    "with_changes_marked",
+    "with_narrower_leaves",
+    "without_refused",
+]
 
 
 def joint_solution(
@@ -96,6 +106,34 @@ def without_refused(state: FormState, violations: Sequence[Violation]) -> FormSt
         answers={key: answer for key, answer in state.answers.items() if not _concerns(violations, key[0])},
         texts={path: text for path, text in state.texts.items() if not _concerns(violations, path)},
     )
+
+
+def with_narrower_leaves(state: FormState, violations: Sequence[Violation]) -> FormState:
+    """The form with free leaves that a list's rules refused said more narrowly: what was right of the list stays."""
+    narrower: dict[Path, Free] = {}
+    for leaf in leaves(state.root):
+        if not isinstance(leaf, Free) or leaf.path not in state.texts:
+            continue
+        value = loads(state.texts[leaf.path])
+        for below in (steps for v in violations if (steps := way_below(leaf.path, v.pointer)) is not None):
+            schema = with_list_rules(leaf.schema, value, below)
+            if schema is not None:
+                narrower[leaf.path] = replace(leaf, schema=schema)
+    return replace(state, root=_with_leaves(state.root, narrower)) if narrower else state
+
+
+def _with_leaves(node: Node, leaves_by_path: Mapping[Path, Free]) -> Node:
+    match node:
+        case Free():
+            return leaves_by_path.get(node.path, node)
+        case Record():
+            return replace(
+                node, fields=tuple(replace(f, node=_with_leaves(f.node, leaves_by_path)) for f in node.fields)
+            )
+        case Union():
+            return replace(node, arms=tuple(_with_leaves(arm, leaves_by_path) for arm in node.arms))
+        case _:
+            return node
 
 
 def fails_alike(attempts: Sequence[Attempt]) -> bool:

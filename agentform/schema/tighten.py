@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from agentform.json_schema.keywords import Schema, SchemaDict
+from agentform.json_schema.walk import map_subschemas
 from agentform.messages import JsonValue
 from agentform.schema.json_text import plain
 from agentform.schema.normalize import asked_of, merge
 
-__all__ = ["BoundedKind", "PathStep", "changed_at", "narrowed", "with_keys"]
+__all__ = ["BoundedKind", "PathStep", "changed_at", "narrowed", "with_keys", "without_text_rules"]
 
 PathStep: TypeAlias = "int | tuple[str, ...]"
 """Into a list: an index. Into an object: the keys that were written, in order, of which the last one leads on."""
@@ -58,6 +59,21 @@ def with_keys(
     With `closed` it holds no others. `None` where nothing is left to narrow, or where it would hold too few.
     """
     return changed_at(schema, steps, lambda node: _keyed(node, keys, closed=closed))
+
+
+def without_text_rules(schema: Mapping[str, JsonValue] | bool) -> Schema:
+    """The schema without what it asks of the characters of texts and keys: it accepts all that it accepted."""
+    known: Schema = schema if isinstance(schema, bool) else plain(schema)
+    return known if isinstance(known, bool) else _without_text_rules(known)
+
+
+def _without_text_rules(schema: Schema) -> Schema:
+    if isinstance(schema, bool):
+        return schema
+    kept = {key: item for key, item in schema.items() if key not in ("pattern", "format", "patternProperties")}
+    if "patternProperties" in schema:
+        kept.pop("additionalProperties", None)  # it would forbid what the patterns allowed
+    return map_subschemas(kept, lambda _, item: _without_text_rules(item))
 
 
 def changed_at(

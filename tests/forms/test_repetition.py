@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -367,10 +367,11 @@ class TwiceEngine(ScriptedEngine):
     """Writes a key twice as long as its grammar gives the key no name."""
 
     async def generate(self, request):
-        async for chunk in super().generate(request):
-            if request.grammar is not None and '"properties"' not in request.grammar.text:
-                chunk = replace(chunk, text=chunk.text.replace('"k": 1', '"k": 1, "k": 1'))
-            yield chunk
+        async with aclosing(super().generate(request)) as chunks:
+            async for chunk in chunks:
+                if request.grammar is not None and '"properties"' not in request.grammar.text:
+                    chunk = replace(chunk, text=chunk.text.replace('"k": 1', '"k": 1, "k": 1'))
+                yield chunk
 
 
 @pytest.mark.anyio
@@ -380,3 +381,23 @@ async def test_a_map_that_names_a_key_twice_is_written_again_with_names_for_its_
     assert filled.value == {"k": 1}
     assert filled[""].how == "repaired"
     assert len(written_schemas(engine)) == 2
+
+
+class LosesItsGrammar(ScriptedEngine):
+    """Cannot follow a grammar with a pattern to its end."""
+
+    async def generate(self, request):
+        async with aclosing(super().generate(request)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+            if request.grammar is not None and '"pattern"' in request.grammar.text:
+                raise GrammarError("the grammar's matcher stopped")
+
+
+@pytest.mark.anyio
+async def test_a_grammar_that_cannot_be_followed_is_loosened_and_the_validator_decides():
+    engine = LosesItsGrammar([Fill("Hello", {"code": "abc"})])
+    schema = {"type": "object", "properties": {"code": {"type": "string", "pattern": "^[a-z]+$", "maxLength": 5}}}
+    filled = await fill(engine, "Hello", {**schema, "required": ["code"]})
+    assert filled.value == {"code": "abc"}
+    assert [schema.get("maxLength") for schema in written_schemas(engine)] == [5, 5]
