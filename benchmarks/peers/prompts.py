@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agentform.decoding.tool_format import DEFAULT_FORMAT, ToolText, conversation
+from agentform.decoding.tool_format import DEFAULT_FORMAT, ToolText
+from agentform.decoding.tool_format import conversation as shown
 from agentform.messages import Message
 from agentform.runtime.engine import Tokenizer
 from agentform.schema.target import load
@@ -45,7 +46,7 @@ def call_task(
         tools=[dict(said) for said in tools],
         schema=call_schema(tools),
         **{"max_tokens": _CALL_TOKENS, **options},
-        **_prompt(tokenizer, conversation(DEFAULT_FORMAT, messages, tools=tool_texts(tools)).messages, OPENING),
+        **_prompt(tokenizer, shown(DEFAULT_FORMAT, messages, tools=tool_texts(tools)).messages, OPENING),
     )
 
 
@@ -57,14 +58,14 @@ def answer_task(
     max_tokens: int,
     conversation: str,
 ) -> Task:
-    """The same place in a conversation with tools, and the answer is free text."""
+    """The conversation with its tools listed, and the answer is free text."""
     return Task(
         kind="text",
         messages=[message_json(said) for said in messages],
         tools=[dict(said) for said in tools],
         max_tokens=max_tokens,
         conversation=conversation,
-        **_prompt(tokenizer, conversation(DEFAULT_FORMAT, messages, tools=tool_texts(tools)).messages, ""),
+        **_prompt(tokenizer, shown(DEFAULT_FORMAT, messages, tools=tool_texts(tools)).messages, ""),
     )
 
 

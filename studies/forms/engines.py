@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from agentform.grammar.compile import CompiledGrammar
 from agentform.grammar.matcher import Forced, Matcher
 from agentform.runtime.engine import Chunk, GenerateRequest, ScoreRequest, ScoreResult
 from agentform.runtime.models.resolve import resolve_model
+from agentform.runtime.preparation import Preparation
 from agentform.runtime.scheduling.generation import GenerateJob
 from agentform.runtime.thread_channel import Mailbox
 from agentform.runtime.torch.engine import TorchEngine
@@ -26,7 +27,7 @@ class BenchEngine(TorchEngine):
 
     @classmethod
     def load(cls, **options: Any) -> BenchEngine:
-        """The demo model. Raises as `load_engine` does."""
+        """The demo model, loaded as `load_engine` does."""
         return cls(resolve_model(MODEL), name=MODEL, **options)
 
     def __init__(self, *given: Any, **options: Any) -> None:
@@ -39,17 +40,12 @@ class BenchEngine(TorchEngine):
         self.scored.append(request)
         return await super().score(request)
 
-    def _generate_job(
-        self, request: GenerateRequest, mailbox: Mailbox[Chunk], grammar: CompiledGrammar | None, started: float
-    ) -> GenerateJob:
+    def _generate_job(self, request: GenerateRequest, mailbox: Mailbox[Chunk], prepared: Preparation) -> GenerateJob:
+        grammar = prepared.grammar
         if grammar is not None and not self.skip_forced:
-            grammar = _EveryToken(
-                spec=grammar.spec,
-                relaxed=grammar.relaxed,
-                vocabulary=grammar.vocabulary,
-                prototype=grammar.prototype,
-            )
-        return super()._generate_job(request, mailbox, grammar, started)
+            every = _EveryToken(**{item.name: getattr(grammar, item.name) for item in fields(grammar)})
+            prepared = replace(prepared, grammar=every)
+        return super()._generate_job(request, mailbox, prepared)
 
 
 @dataclass(frozen=True, kw_only=True)
