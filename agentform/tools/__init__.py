@@ -2,6 +2,6 @@
 
 from agentform.tools.policy import OnToolError, ToolPolicy
 from agentform.tools.tool import Tool, tool
-from agentform.tools.toolset import Toolbox
+from agentform.tools.toolset import LeftOut, Toolbox
 
-__all__ = ["OnToolError", "Tool", "ToolPolicy", "Toolbox", "tool"]
+__all__ = ["LeftOut", "OnToolError", "Tool", "ToolPolicy", "Toolbox", "tool"]
