@@ -63,7 +63,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "runtime.choice",
         "runtime.models",
         "runtime.llama_cpp.model",
-        "runtime.llama_cpp.threads",
+        "runtime.free_cores",
         *LEAVES,
     ),
     "runtime.choice": ("runtime.choice", "runtime.models", *LEAVES),

@@ -97,7 +97,7 @@ def _either(
     slow = not machine.has_bfloat16 and not machine.has_cuda
     if asked is None and slow and not _ONLY_TORCH & set(settings):
         if machine.has_llama_cpp:
-            why = f"{_float32(machine)}, so llama.cpp computes with the file's own 4-bit weights"
+            why = f"{_float32(machine)}; llama.cpp loads and writes faster, in a third of the memory"
             return EngineChoice(engine="llama_cpp", path=catalogue_gguf(entry, progress=progress), why=why)
         if not machine.has_torch:
             raise MissingDependency(

@@ -30,8 +30,8 @@ def facts_of(name: str, *, engine: str | None = None) -> Iterator[tuple[str, str
 
 
 def _of_file(choice: EngineChoice) -> Iterator[tuple[str, str]]:
+    from agentform.runtime.free_cores import FreeCores
     from agentform.runtime.llama_cpp.model import LlamaModel
-    from agentform.runtime.llama_cpp.threads import FreeCores
 
     model = LlamaModel(choice.path, vocabulary_only=True)
     try:
