@@ -148,6 +148,11 @@ class Tokenizer(Protocol):
         ...
 
     @property
+    def template_arguments(self) -> dict[str, Any]:
+        """Arguments that the chat template gets in every prompt; those of a prompt go before them."""
+        ...
+
+    @property
     def template_source(self) -> str:
         """The chat template's own text; empty where it is not known."""
         ...

@@ -32,6 +32,7 @@ def load_engine(name: str, *, engine: str | None = None, **options: Any) -> Engi
     "llama_cpp") asks for one. `options` are its settings, the fields of `TorchEngine`'s or `LlamaCppEngine`'s, such as
     `cache_dir`, or `snapshots="balanced"` for hybrid models. A GGUF file is named by its path, by a folder that holds
     it, by "org/name:pattern" on the hub, or by its name alone where AGENTFORM_MODELS names a folder with it.
+    `chat_template_kwargs` are arguments of the model's chat template in every prompt, such as `enable_thinking`.
     "sglang:" before the name loads it into SGLang; `options` are then SGLang's server arguments.
     For a URL (``http://host:30000``, ``https://…``) they are SGLangServer's; after a ``#`` the URL may name the
     tokenizer, and AGENTFORM_ENGINE_KEY may hold the `api_key`.
@@ -43,6 +44,14 @@ def load_engine(name: str, *, engine: str | None = None, **options: Any) -> Engi
         MissingDependency: an extra is not installed.
         EngineError: the model cannot be served; CacheBudgetExceeded among them, and what SGLangServer raises.
     """
+    kwargs = options.pop("chat_template_kwargs", None)
+    loaded = _loaded(name, engine, options)
+    if kwargs:
+        loaded.tokenizer.template_arguments.update(kwargs)
+    return loaded
+
+
+def _loaded(name: str, engine: str | None, options: dict[str, Any]) -> Engine:
     if name.startswith(("http://", "https://", _SGLANG)):
         if engine is not None:
             raise InvalidRequest(f"{name} says what runs it; engine={engine!r} is for models that run in this process")

@@ -13,9 +13,10 @@ from agentform.messages import JsonValue
 from agentform.schema.json_text import loads
 from agentform.schema.target import Target
 
-__all__ = ["Recovered", "recover"]
+__all__ = ["Recovered", "recover", "text_before_call"]
 
 _ARGUMENTS = ("arguments", "parameters")
+_CALL = re.compile(r'\{\s*"name"\s*:\s*"[^"]*"\s*,\s*"(?:arguments|parameters)"\s*:')
 _FENCE = re.compile(r"```[a-zA-Z_]*\s*$")
 
 
@@ -40,6 +41,15 @@ def recover(content: str, targets: Mapping[str, Target]) -> Recovered | None:
             name, arguments = found
             return Recovered(name=name, arguments=arguments, content=_FENCE.sub("", content[:start]).rstrip())
     return None
+
+
+def text_before_call(content: str) -> str | None:
+    """The text before what is written as a call, whatever it names and holds and whether it is whole; `None`: none is.
+
+    A model that was trained for calls and writes one in other marks means to call, also where it makes up a name.
+    """
+    found = _CALL.search(content)
+    return None if found is None else _FENCE.sub("", content[: found.start()]).rstrip()
 
 
 def _objects(content: str) -> Iterator[tuple[int, str]]:

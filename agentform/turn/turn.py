@@ -29,18 +29,21 @@ from agentform.forms.label_prior import CONTENT_FREE, PriorStore
 from agentform.forms.progress import Watch
 from agentform.forms.refusal import RefusalPrompt
 from agentform.forms.scoring import Priors, Scoring
+from agentform.grammar.spec import GrammarSpec
 from agentform.messages import Evidence, JsonValue, Message, ToolCall
 from agentform.runtime.engine import Engine, FinishReason
 from agentform.schema.form import Node, Record, Repeat, Union, pointer
 from agentform.schema.json_text import dumps, loads
 from agentform.schema.target import Target
 from agentform.turn.next_step import ANSWER, another_follows, call_mass, choose_step, choose_tool
-from agentform.turn.prose_calls import Recovered, recover
+from agentform.turn.prose_calls import Recovered, recover, text_before_call
 from agentform.turn.reasoning import Reasoning, Thought, think
 from agentform.turn.types import TurnOptions, TurnResult
 
 __all__ = ["TurnRunner"]
 
+_PLAIN_WORDS = r"[^{}\[\]<>`\s][^{}<>`]*"
+"""A text without what calls are written with."""
 _PROBE_ID = "a1b2c3d4e"
 """Stands for a call's id where only what the model makes of its place is asked."""
 
@@ -125,6 +128,7 @@ class TurnRunner:
         prose_call = None if thought.called or thought.stopped else recover(thought.content, self._callable(options))
         if prose_call is not None:
             return await self._recovered(session, messages, settled, thought, prose_call, emit)
+        thought = self._meant(settled, thought)
         decision = await self._next_step(session, settled, thought, options)
         await emit(ChoiceMade(decision=decision))
         if decision.value is not None or reasoning.prefix or options.form is not None:
@@ -132,6 +136,14 @@ class TurnRunner:
         if decision.value is None:
             return await self._answer(session, messages, _Beginning(settled, thought, decision), options, emit)
         return await self._calls(session, messages, settled, thought, decision, options, emit)
+
+    def _meant(self, settled: SettledPrompt, thought: Thought) -> Thought:
+        """The free text up to a call that the model wrote in other marks than its own, or of a tool it made up."""
+        before = text_before_call(thought.content) if self.format.native and not thought.stopped else None
+        if before is None or thought.called:
+            return thought
+        context = continue_from(self.engine.tokenizer, settled.ids, thought.token_ids, before)
+        return replace(thought, content=before, text=before, context=context, called=True)
 
     def _callable(self, options: TurnOptions) -> Mapping[str, Target]:
         if options.tool is not None:
@@ -219,10 +231,28 @@ class TurnRunner:
                     content, ids, finish = content + chunk.text, ids + chunk.token_ids, chunk.finish or finish
                     if chunk.text:
                         await emit(AnswerDelta(text=chunk.text))
-        found = recover(content, self.targets)  # a call that it may not make is no answer either
-        content = content.strip() if found is None else found.content
-        message = Message(role="assistant", content=content, reasoning=beginning.settled.thought)
+        before = text_before_call(content) if self._tools else None
+        if before is not None:  # a call that it may not make is no answer either
+            content, ids, finish = before, self.engine.tokenizer.encode(before), "stop"
+            if not before:
+                content, ids, finish = await self._plain_words(session, start, emit)
+        message = Message(role="assistant", content=content.strip(), reasoning=beginning.settled.thought)
         return TurnResult(message=message, token_ids=start + ids, finish=finish, decision=beginning.decision)
+
+    async def _plain_words(
+        self, session: Session, start: tuple[int, ...], emit: Emit
+    ) -> tuple[str, tuple[int, ...], FinishReason]:
+        """An answer that begins with no call, from a model that wrote nothing but one."""
+        grammar = GrammarSpec(kind="regex", text=_PLAIN_WORDS)
+        content, ids = "", ()
+        finish: FinishReason = "length"
+        most = session.limits.answer_tokens
+        async with aclosing(session.generate(start, max_tokens=most, grammar=grammar)) as chunks:
+            async for chunk in chunks:
+                content, ids, finish = content + chunk.text, ids + chunk.token_ids, chunk.finish or finish
+                if chunk.text:
+                    await emit(AnswerDelta(text=chunk.text))
+        return content, ids, finish
 
     async def _answer_with_form(
         self, session: Session, messages: Sequence[Message], beginning: _Beginning, form: Target, emit: Emit

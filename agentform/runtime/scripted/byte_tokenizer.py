@@ -25,6 +25,7 @@ class ByteTokenizer:
     def __init__(self, *, tool_template: bool = False) -> None:
         self._tool_template = tool_template
         self.learned: dict[str, Any] = {}
+        self.template_arguments: dict[str, Any] = {}
 
     @property
     def eos_ids(self) -> frozenset[int]:

@@ -90,6 +90,11 @@ class HFTokenizer:
         """Whether the chat template renders both a tool and a call of it."""
         return renders_tools(self._template)
 
+    @cached_property
+    def template_arguments(self) -> dict[str, Any]:
+        """Arguments that the chat template gets in every prompt; those of a prompt go before them."""
+        return {}
+
     @property
     def template_source(self) -> str:
         """The chat template's own text; empty where there is none."""
@@ -183,6 +188,7 @@ class HFTokenizer:
         Raises:
             InvalidRequest: the template refuses the messages.
         """
+        arguments = {**self.template_arguments, **(arguments or {})}
         text, restore = self._rendered(messages, tools, generation_prompt, arguments, frozenset())
         spelt = self._control_text.tokens_in(text)
         given = tools if not arguments else [*(tools or ()), arguments]
@@ -208,6 +214,7 @@ class HFTokenizer:
         Raises:
             InvalidRequest: the template refuses the messages.
         """
+        arguments = {**self.template_arguments, **(arguments or {})}
         return self._template.render(
             plain(messages), plain(tools), generation_prompt=generation_prompt, arguments=arguments
         )
