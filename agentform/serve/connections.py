@@ -11,12 +11,17 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 __all__ = ["ConnectionLimits", "watched"]
 
 
+_GRACE_S = 1.0
+"""Many connections at once are no reason to close one whose request is on its way."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ConnectionLimits:
     """What a connection may cost."""
 
     most: int
-    """Connections at once. One more, and the one that has been without a whole request for longest is closed."""
+    """Connections at once. One more, and the one that has been without a whole request for longest is closed, if it had
+    a second to send one; at twice as many even if it had not."""
     header_timeout_s: float
     """Seconds in which a request's headers must be there, from the first moment and from the last answer on."""
     write_timeout_s: float
@@ -35,8 +40,7 @@ class _TimedProtocol(H11Protocol):
         super().connection_made(transport)
         self._since = self.loop.time()
         self._wait()
-        if len(self.connections) > self.limits.most:
-            self._make_room()
+        self._make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
         _cancel(self._waits, self._writes)
@@ -81,10 +85,12 @@ class _TimedProtocol(H11Protocol):
             self.transport.close()
 
     def _make_room(self) -> None:
-        others = [each for each in cast("set[Any]", self.connections) if isinstance(each, _TimedProtocol)]
-        silent = [each for each in others if each is not self and not each._is_served]
-        if silent:
-            oldest = min(silent, key=lambda each: each._since)
+        while (num := len(self.connections)) > self.limits.most:
+            others = [each for each in cast("set[Any]", self.connections) if isinstance(each, _TimedProtocol)]
+            silent = [each for each in others if each is not self and not each._is_served]
+            oldest = min(silent, key=lambda each: each._since, default=None)
+            if oldest is None or (self.loop.time() - oldest._since < _GRACE_S and num <= 2 * self.limits.most):
+                return
             self.connections.discard(oldest)  # now: it is told of its end later
             oldest.transport.abort()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
 from collections.abc import Callable
@@ -54,11 +55,16 @@ def _row(name: str, work: Callable[[Target], Any], target: Target) -> dict[str, 
         "withstood": not fault and alive and not target.was_killed,
         "fault": fault,
         "seconds": round(seconds, 1),
-        "health_p99_ms": round(health[min(len(health) - 1, int(len(health) * 0.99))] * 1000) if health else None,
-        "health_max_ms": round(health[-1] * 1000) if health else None,
+        "health_p99_ms": _ms(health[min(len(health) - 1, int(len(health) * 0.99))]) if health else None,
+        "health_max_ms": _ms(health[-1]) if health else None,
+        "health_asked": len(health),
         "peak_mib": round(target.peak_bytes / 2**20),
         "said": said,
     }
+
+
+def _ms(seconds: float) -> int | str:
+    return round(seconds * 1000) if math.isfinite(seconds) else "no answer"
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:

@@ -22,6 +22,9 @@ __all__ = ["ChatTemplate", "read_json"]
 
 _NAMED_TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
+_REFUSALS = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError)
+"""What a template raises that was written for other messages, or to take all there is."""
+
 
 class ChatTemplate:
     """Renders messages to text; knows the model's named special tokens, which templates refer to."""
@@ -101,6 +104,8 @@ class ChatTemplate:
         """
         with torch_extra():
             from jinja2 import TemplateError
+        from agentform.runtime.tokenizer.template_limits import render_within
+
         if not messages:
             raise InvalidRequest("a conversation needs at least one message")
         if stray := [tool for tool in tools or () if not isinstance(tool, Mapping)]:
@@ -114,8 +119,9 @@ class ChatTemplate:
             "add_generation_prompt": generation_prompt,
         }
         try:
-            return self._compiled(self._pick(tools)).render({name: held(value) for name, value in values.items()})
-        except (TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+            template = self._compiled(self._pick(tools))
+            return render_within(template, {name: held(value) for name, value in values.items()})
+        except (TemplateError, *_REFUSALS) as error:
             raise InvalidRequest(f"the model's chat template refuses these messages: {error}") from error
 
     def _pick(self, tools: Sequence[dict[str, Any]] | None) -> str:

@@ -11,16 +11,20 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Any, NoReturn, cast
 
-from jinja2 import Template, TemplateError
+from jinja2 import Template, TemplateError, nodes
 from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension, loopcontrols
 from jinja2.nodes import CallBlock, Node
 from jinja2.parser import Parser
+from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
+from agentform.runtime.tokenizer.template_limits import Bounded, check_product
+
 __all__ = ["compile_template"]
 
+_MOST_EXPONENT = 64
 _LIST_CHANGES = frozenset({"append", "extend", "insert", "pop"})
 
 
@@ -30,7 +34,7 @@ def compile_template(source: str) -> Template:
     Raises:
         jinja2.TemplateSyntaxError: the template cannot be parsed.
     """
-    environment = _Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols])
+    environment = _Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols, Bounded])
     environment.filters["tojson"] = _to_json
     environment.globals |= {
         "raise_exception": _raise_exception,
@@ -42,7 +46,19 @@ def compile_template(source: str) -> Template:
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
-    """Jinja's immutable sandbox, in which a template may still fill lists that it made itself."""
+    """Jinja's immutable sandbox, in which a template may still fill lists that it made itself, within bounds."""
+
+    intercepted_binops = frozenset({"*", "**"})
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        if operator == "**" and isinstance(right, int) and right > _MOST_EXPONENT:
+            raise SecurityError("the template computes with numbers larger than a prompt has use for")
+        check_product(left, right)
+        return super().call_binop(context, operator, left, right)
+
+    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
+        bounded = next(each for each in self.extensions.values() if isinstance(each, Bounded))
+        return bounded.watch(super()._parse(source, name, filename))
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         own = type(obj) is list and attr in _LIST_CHANGES

@@ -296,3 +296,21 @@ assert not {{"transformers", "torch", "numpy"}} & sys.modules.keys()
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}",
+        "{% for i in range(99999) %}{% for j in range(99999) %}{{ 'x' }}{% endfor %}{% endfor %}",
+        "{{ 'x' * 10000000000 }}",
+        "{{ 10000000000 * 'x' }}",
+        "{{ [0] * 100000 * 100000 }}",
+        "{{ 9 ** 99 ** 99 }}",
+        "{% macro again() %}{{ again() }}{% endmacro %}{{ again() }}",
+        "{% set big = 'x' * 50000000 %}{% for i in range(1000) %}{{ big }}{% endfor %}",
+    ],
+)
+def test_a_template_that_takes_all_there_is_is_refused(source):
+    with pytest.raises(InvalidRequest):
+        ChatTemplate({"default": source}, {}).render([{"role": "user", "content": "Hi."}], None, generation_prompt=True)
