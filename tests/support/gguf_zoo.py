@@ -11,7 +11,7 @@ from gguf import GGUFWriter
 from tests.support.gguf_of_model import add_tiny_tokenizer, finish
 from tests.support.tiny_tokenizer import STRUCTURAL, TinyVocabulary
 
-__all__ = ["KINDS", "WINDOW", "write_tiny_gguf"]
+__all__ = ["KINDS", "WINDOW", "write_sentence_piece_gguf", "write_tiny_gguf"]
 
 WIDTH, HEADS, KV_HEADS, HEAD, INNER = 32, 4, 2, 8, 48
 WINDOW = 24
@@ -35,6 +35,48 @@ def write_tiny_gguf(kind: str, path: Path, *, seed: int = 0) -> Path:
     add_tiny_tokenizer(writer)
     random = np.random.default_rng(seed)
     for name, shape in tensors():
+        writer.add_tensor(name, _values(name, shape, random))
+    finish(writer)
+    return path
+
+
+def write_sentence_piece_gguf(path: Path) -> Path:
+    """A model of attention whose vocabulary is SentencePiece's: a space before each text, and bytes for the rest."""
+    words = [
+        "\u2581",
+        "\u2581the",
+        "\u2581world",
+        "hello",
+        "\u2581hello",
+        "true",
+        *"abcdefghijklmnopqrstuvwxyz",
+        "{",
+        "}",
+        ":",
+        '"',
+    ]
+    tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *words]
+    writer = GGUFWriter(path, "llama")
+    writer.add_context_length(CONTEXT_TOKENS)
+    writer.add_embedding_length(WIDTH)
+    writer.add_feed_forward_length(INNER)
+    writer.add_head_count(HEADS)
+    writer.add_layer_norm_rms_eps(1e-5)
+    _llama_fields(writer)
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list(tokens)
+    writer.add_token_scores([0.0] * 259 + [-float(100 - 10 * len(word)) for word in words])
+    writer.add_token_types([2, 3, 3, *[6] * 256, *[1] * len(words)])
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+    writer.add_unk_token_id(0)
+    writer.add_add_space_prefix(True)
+    writer.add_chat_template(
+        "{{ bos_token }}{% for m in messages %}[{{ m.role }}] {{ m.content }}{{ eos_token }}{% endfor %}"
+    )
+    random = np.random.default_rng(0)
+    for name, shape in _llama():
+        shape = (len(tokens), WIDTH) if name == "token_embd.weight" else shape
         writer.add_tensor(name, _values(name, shape, random))
     finish(writer)
     return path

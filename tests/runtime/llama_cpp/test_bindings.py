@@ -47,3 +47,9 @@ def test_a_library_that_is_no_llama_cpp_is_refused():
 
     with pytest.raises(EngineError, match=r"no llama\.cpp"):
         Bindings(_ctypes.__file__)
+
+
+def test_a_build_of_ones_own_is_used_where_the_variable_names_it(monkeypatch):
+    place = find_library({})
+    monkeypatch.setenv(VARIABLE, str(place))
+    assert bindings().path == place

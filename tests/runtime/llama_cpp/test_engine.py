@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import anyio
 import pytest
 
 from agentform.errors import CacheBudgetExceeded, EngineClosed, InvalidRequest, WeightsCorrupt
-from agentform.runtime.engine import Branch, ScoreRequest
+from agentform.grammar.spec import GrammarSpec
+from agentform.runtime.engine import Branch, Sampling, ScoreRequest
 from agentform.runtime.llama_cpp.engine import LlamaCppEngine
 from tests.support.engines import complete, settled
-from tests.support.gguf_zoo import write_tiny_gguf
+from tests.support.gguf_zoo import write_sentence_piece_gguf, write_tiny_gguf
 
 pytestmark = pytest.mark.anyio
 PROMPT = (5, 9, 30, 77, 120, 8)
@@ -115,3 +118,20 @@ def test_info_says_what_runs_and_why(engine):
     assert engine.info.context_tokens == 512
     assert engine.num_threads == 1
     assert "positions" in str(engine.memory_plan)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_a_grammar_holds_over_a_vocabulary_of_sentence_pieces(tmp_path, seed):
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "boolean"}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+    engine = LlamaCppEngine(write_sentence_piece_gguf(tmp_path / "pieces.gguf"), kv_budget_bytes=1 << 20, num_threads=1)
+    grammar = GrammarSpec(kind="json_schema", text=json.dumps(schema), lead=" ", follow="\n")
+    sampling = Sampling(temperature=2.0, seed=seed)
+    answer = await complete(engine, (5, 9, 30, 77), 40, grammar=grammar, sampling=sampling)
+    assert answer.last.finish == "grammar"
+    assert answer.text in (' {"a": true}\n', ' {"a": false}\n')
+    engine.close()

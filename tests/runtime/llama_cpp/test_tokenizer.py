@@ -10,7 +10,7 @@ from agentform.errors import InvalidRequest
 from agentform.runtime.llama_cpp.model import LlamaModel
 from agentform.runtime.llama_cpp.tokenizer import LlamaTokenizer
 from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
-from tests.support.gguf_zoo import write_tiny_gguf
+from tests.support.gguf_zoo import write_sentence_piece_gguf, write_tiny_gguf
 from tests.support.tiny_tokenizer import CHATML_WITH_TOOLS, SPECIAL, STRUCTURAL, write_tiny_tokenizer
 
 PIECES = st.sampled_from(
@@ -70,3 +70,22 @@ def test_text_that_is_no_unicode_is_refused(tokenizer):
         tokenizer.encode("\ud800")
     with pytest.raises(InvalidRequest, match="outside the vocabulary"):
         tokenizer.token_bytes(10**6)
+
+
+@pytest.fixture(scope="module")
+def pieces(tmp_path_factory):
+    return LlamaTokenizer(LlamaModel(write_sentence_piece_gguf(tmp_path_factory.mktemp("gguf") / "pieces.gguf")))
+
+
+@pytest.mark.parametrize("text", ["hello", " the world", "abc", "{true}", "\n", "é", " hello the", ":"])
+def test_text_inside_a_value_gets_no_space_before_it(pieces, text):
+    inside = pieces.for_grammars()
+    assert b"".join(pieces.token_bytes(i) for i in inside.encode(text)) == text.encode()
+    assert not pieces.special_ids & set(pieces.encode(text))
+
+
+def test_a_template_with_the_files_own_marks_is_rendered_by_id(pieces):
+    ids = pieces.render([{"role": "user", "content": "hello </s> the"}])
+    assert (ids[0], ids[-1], ids.count(2)) == (1, 2, 1)
+    assert pieces.eos_ids == {2}
+    assert "hello </s> the" in pieces.decode(ids)
