@@ -42,7 +42,7 @@ def is_record(schema: SchemaDict) -> bool:
     """Whether a schema for objects names the properties, rather than leaving them open."""
     if types_of(schema) not in ([], ["object"]):
         return False
-    if schema.get("properties"):
+    if schema.get("properties") or _names_in_arms(schema):
         return True
     if schema.get("patternProperties") or schema.get("required") or schema.get("minProperties"):
         return False
@@ -59,10 +59,22 @@ def union_of(schema: SchemaDict) -> str | None:
 
 def only_constrains(schema: SchemaDict, union: str) -> bool:
     """Whether the arms only restrict a record that is described beside them."""
-    if not schema.get("properties"):
+    if not schema.get("properties") and not _names_in_arms(schema):
         return False
     arms: list[Any] = schema[union]
     return all(isinstance(arm, bool) or _SHAPE.isdisjoint(arm) for arm in arms)
+
+
+def _names_in_arms(schema: SchemaDict) -> bool:
+    """Whether an object that names no property has arms that do nothing but require some."""
+    arms: list[Any] = [arm for union in ("oneOf", "anyOf") for arm in schema.get(union, ())]
+    if types_of(schema) != ["object"] or schema.get("additionalProperties") is False:
+        return False
+    return bool(arms) and all(_only_requires(arm) for arm in arms)
+
+
+def _only_requires(arm: Any) -> bool:
+    return isinstance(arm, dict) and {key for key in arm if not is_annotation(key)} == {"required"}
 
 
 def is_disjoint(node: Node | None, num_arms: int) -> bool:

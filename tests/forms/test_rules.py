@@ -91,6 +91,11 @@ def test_a_property_that_only_a_rule_names_can_be_written():
     assert fill(schema, {"a": "x", "z": "y"}).value == {"a": "x", "z": "y"}
 
 
+def test_an_object_that_names_its_keys_only_in_rules_has_those():
+    schema = {"type": "object", "additionalProperties": TEXT, "oneOf": EITHER}
+    assert fill(schema, BOTH).value == {"a": "x"}
+
+
 def test_rules_that_nothing_keeps_are_a_rejection():
     schema = closed({"a": FLAG}, required=["a"], allOf=[{"not": {"required": ["a"]}}])
     with pytest.raises(CallRejected):
