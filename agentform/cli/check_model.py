@@ -15,7 +15,6 @@ from agentform.decoding.formats.probe import Template
 from agentform.decoding.formats.types import Elements, Slot
 from agentform.decoding.tool_format import ToolCallFormat, call_text, learn_format
 from agentform.errors import ModelNotFound
-from agentform.runtime.engine import Tokenizer
 
 __all__ = ["as_data", "check_model", "template_of"]
 
@@ -59,7 +58,7 @@ def template_of(name: str) -> Template:
     return _tokenizer(name, path)
 
 
-def _tokenizer(name: str, path: Path) -> Tokenizer:
+def _tokenizer(name: str, path: Path) -> Template:
     if not (path / "tokenizer.json").is_file():
         from agentform.runtime.models.model_files import find_gguf
 

@@ -21,7 +21,7 @@ from agentform.decoding.formats.write import WrittenCall, calls_text
 from agentform.messages import JsonValue, Message, ToolCall
 from agentform.runtime.engine import Tokenizer
 from agentform.schema.form import Choice, Fixed, Form, Node, Record
-from agentform.schema.json_text import dumps
+from agentform.schema.json_text import dumps, plain
 
 __all__ = [
     "DEFAULT_FORMAT",
@@ -93,7 +93,7 @@ def conversation(
     given = {**template_constants(format.rules), **(arguments or {})}
     name = format.rules.tools_argument
     if listed is not None and name != "tools":
-        given[name] = dumps(listed) if format.rules.tools_as_text else listed
+        given[name] = dumps(plain(listed)) if format.rules.tools_as_text else listed
     return Prompt(
         messages=adapt_messages(format.rules, head + _messages(format, messages)),
         tools=listed if name == "tools" else None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 
 from agentform.decoding.session import Session
@@ -128,7 +128,8 @@ def _narrower(leaf: Free, fault: ArgumentsTruncated | ArgumentMalformed, *, last
 
 async def _generate(session: Session, context: TokenContext, leaf: Free, *, follow: str, watch: Watch | None) -> str:
     if (raw := raw_value(context, leaf)) is not None:
-        return await write_raw(session, context, leaf, raw, watch=watch)
+        with suppress(ArgumentMalformed):  # a number that is none: it is written again under the leaf's grammar
+            return await write_raw(session, context, leaf, raw, watch=watch)
     prompt, lead = _heal(session.tokenizer, context.spelt(session.tokenizer))
     grammar = GrammarSpec(kind="json_schema", text=_schema_text(leaf), lead=lead, follow=follow)
     max_tokens = session.limits.argument_tokens

@@ -118,7 +118,8 @@ class AssistantFields(OpenFields):
     refusal: str | None = None
     name: Ignored = None
     annotations: Ignored = None
-    reasoning_content: Text | None = None
+    reasoning_content: Any = None
+    """What the model thought, if it is a text; of anything else nothing is known."""
     audio: Unsupported = None
     function_call: Unsupported = None
 

@@ -116,3 +116,37 @@ async def test_a_name_is_told_from_another_that_begins_like_it(tmp_path, name):
     assert result.message.calls[0].name == "weather_of"
     result = await runner.turn(Session(engine, limits=Limits()), asked, options=TurnOptions(), emit=ignore)
     assert result.decision is not None
+
+
+class Mumbler(Talker):
+    """Writes words where a number is asked for, unless a grammar forbids it."""
+
+    async def generate(self, request):
+        if request.grammar is None and request.stop[0] not in MARKS:
+            self.generated.append(request)
+            yield Chunk(text="hello", token_ids=self.tokenizer.encode("hello"))
+            yield Chunk(finish="stop", stop=request.stop[0], usage=Usage())
+            return
+        async for chunk in super().generate(request):
+            yield chunk
+
+
+@tool
+def wait(days: int) -> str:
+    """Waits."""
+    return "done"
+
+
+@pytest.mark.parametrize("name", ["an element a parameter", "keywords", "bare keys and quoted strings"])
+async def test_a_number_that_is_none_is_written_again_under_a_grammar(tmp_path, name):
+    tokenizer = HFTokenizer(write_tiny_tokenizer(tmp_path, template=CALL_TEMPLATES[name]))
+    engine = Mumbler(tokenizer, score_branch=choices(0))
+
+    async def ignore(event):
+        del event
+
+    runner = TurnRunner(engine=engine, targets={"wait": wait.target})
+    options = TurnOptions(may_answer=False)
+    asked = [Message(role="user", content="Wait.")]
+    result = await runner.turn(Session(engine, limits=Limits()), asked, options=options, emit=ignore)
+    assert result.message.calls[0].arguments == {"days": 12}

@@ -162,10 +162,12 @@ def _types(schema: Any) -> set[str] | None:
     data = cast("Mapping[str, Any]", schema)
     declared = data.get("type")
     if declared is not None:
-        return {declared} if isinstance(declared, str) else set(declared)
+        return {declared} if isinstance(declared, str) else set(map(str, declared))
     arms = next((data[key] for key in _UNIONS if isinstance(data.get(key), list)), None)
     found = [_types(arm) for arm in arms or ()]
-    return None if not found or None in found else set().union(*(types for types in found if types))
+    if not found or None in found:
+        return None
+    return {name for types in found for name in types or ()}
 
 
 def _is_of(value: JsonValue, types: set[str]) -> bool:

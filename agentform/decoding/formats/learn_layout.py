@@ -139,7 +139,7 @@ def _layout(probe: Probe, first: _Written, style: ArgumentStyle, tail: str) -> C
         return CallLayout(call=_pieces(first.literals, first.slots), max_calls=1)
     end = two.index(arguments_text(style, _FIRST.arguments)) + len(arguments_text(style, _FIRST.arguments))
     end += sum(map(len, first.literals[first.slots.index(Slot.ARGUMENTS) + 1 : -1]))
-    end += sum(len(_FIRST.id) for slot in first.slots[first.slots.index(Slot.ARGUMENTS) + 1 :])
+    end += len(_FIRST.id) * len(first.slots[first.slots.index(Slot.ARGUMENTS) + 1 :])
     other = _take_apart(two, end, _SECOND, style, tail)
     if other.slots != first.slots:
         raise Unlearnable("a second call is written in another order than the first")
