@@ -6,7 +6,7 @@ import copy
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 from pydantic import TypeAdapter, ValidationError
@@ -26,6 +26,7 @@ from agentform.schema.regex import PatternTooCostly
 __all__ = ["PydanticValidator", "SchemaValidator", "Validator"]
 
 _MAX_REASON_CHARS = 300
+_LONGEST_IRI = 1_000
 _ASSERTIONS = "https://json-schema.org/draft/2020-12/vocab/validation"
 
 
@@ -295,11 +296,18 @@ def _checker(*, lax_times: bool) -> Any:
     usual = validator_class("2020-12").FORMAT_CHECKER  # older drafts have fewer formats
     made = _checker_of_nothing()
     made.checkers = {**usual.checkers, "regex": (is_regular_expression, ())}
+    for kind in ("iri", "iri-reference"):
+        made.checkers[kind] = (partial(_is_short_iri, usual, kind), ())
     if lax_times:
         made.checkers.pop("uri", None)  # pydantic's URLs may hold other letters than ASCII's, and it has checked them
     for kind in ("date-time", "time") if lax_times else ():
         made.checkers[kind] = (lambda text, kind=kind: _is_lax_time(usual, kind, text), ())
     return made
+
+
+def _is_short_iri(checker: Any, kind: str, text: object) -> bool:
+    """Whether it is one; their parser takes half a second for as many characters as are allowed here."""
+    return not isinstance(text, str) or (len(text) <= _LONGEST_IRI and bool(checker.conforms(text, kind)))
 
 
 def _is_lax_time(checker: Any, kind: str, text: object) -> bool:

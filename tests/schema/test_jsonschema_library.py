@@ -5,6 +5,7 @@ import pytest
 
 from agentform.errors import InvalidInput
 from agentform.schema.target import load
+from agentform.schema.validate import SchemaValidator
 
 _FRESH = """
 import sys
@@ -42,3 +43,10 @@ def test_who_imports_the_parser_meanwhile_gets_one_that_works():
         "assert isinstance(rfc3987_syntax.grammar, str)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("format_name", ["iri", "iri-reference"])
+def test_an_iri_that_would_take_long_to_parse_is_none(format_name: str):
+    validator = SchemaValidator({"format": format_name})
+    assert validator.check("http://a/" + "a" * 900) == ()
+    assert validator.check("http://a/" + "a" * 100_000) != ()
