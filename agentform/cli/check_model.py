@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from rich.console import Console
 from rich.text import Text
@@ -67,11 +67,12 @@ def _tokenizer(name: str, path: Path) -> Template:
             from agentform.runtime.llama_cpp.model import LlamaModel
             from agentform.runtime.llama_cpp.tokenizer import LlamaTokenizer
 
-            return LlamaTokenizer(LlamaModel(file, vocabulary_only=True))
+            return cast("Template", LlamaTokenizer(LlamaModel(file, vocabulary_only=True)))
     from agentform.runtime.models.resolve import resolve_tokenizer
     from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
 
-    return HFTokenizer(resolve_tokenizer(name))
+    # Cached properties are properties, to all but the type checker.
+    return cast("Template", HFTokenizer(resolve_tokenizer(name)))
 
 
 def as_data(template: Template) -> dict[str, Any]:

@@ -89,7 +89,9 @@ def conversation(
     system = instructions if format.lists_tools or not tools else _system(instructions, tools)
     head = [{"role": "system", "content": system}] if system else []
     wanted = bool(tools) or format.rules.needs_tools
-    listed = adapt_tools(format.rules, list(map(_definition, tools))) if format.lists_tools and wanted else None
+    listed: list[Any] | None = None
+    if format.lists_tools and wanted:
+        listed = adapt_tools(format.rules, list(map(_definition, tools)))
     given = {**template_constants(format.rules), **(arguments or {})}
     name = format.rules.tools_argument
     if listed is not None and name != "tools":

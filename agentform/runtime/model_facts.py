@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentform.runtime.choice import EngineChoice, choose_engine
+from agentform.runtime.free_cores import FreeCores
 from agentform.runtime.models.machine import Machine, this_machine
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ def facts_of(name: str, *, engine: str | None = None) -> Iterator[tuple[str, str
 
 
 def _of_file(choice: EngineChoice) -> Iterator[tuple[str, str]]:
-    from agentform.runtime.free_cores import FreeCores
     from agentform.runtime.llama_cpp.model import LlamaModel
 
     model = LlamaModel(choice.path, vocabulary_only=True)

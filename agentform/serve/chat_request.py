@@ -214,7 +214,7 @@ def past_messages(messages: Sequence[MessageFields]) -> list[Message]:
             open_calls = [_call(call, f"call_{at}_{i}") for i, call in enumerate(message.tool_calls or ())]
             names |= {call.id: call.name for call in open_calls}
             content = _text(message.content) or message.refusal or ""
-            thought = message.reasoning_content if isinstance(message.reasoning_content, str) else ""
+            thought = _text(message.reasoning_content)
             made.append(Message(role="assistant", content=content, calls=tuple(open_calls), reasoning=thought))
         elif isinstance(message, ToolResultFields):
             made.append(_result(message, _answered(message, open_calls, at), names, at))

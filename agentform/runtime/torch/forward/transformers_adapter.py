@@ -97,9 +97,10 @@ def _from_transformers(folder: Path, dtype: torch.dtype, device: torch.device) -
     AttentionInterface.register(_NAME, _attention)
     try:
         with _no_progress_bar():
-            model, found = AutoModelForCausalLM.from_pretrained(
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
                 folder, config=config, dtype=dtype, attn_implementation=_NAME, output_loading_info=True
             )
+            model, found = loaded
     except ValueError as error:
         raise EngineError(f"transformers cannot load {config.model_type!r} from {folder}: {error}") from error
     _refuse_incomplete(folder, found)
