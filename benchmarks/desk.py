@@ -15,7 +15,7 @@ from typing import Any
 
 from agentform import Agent, Conversation, PriorStore, load_engine
 from agentform.cli.demo.desk import INSTRUCTIONS, SupportDesk
-from agentform.cli.demo.run import LIMITS, REASONING
+from agentform.cli.demo.run import LIMITS, reasoning_of
 from agentform.cli.demo.script import default_script, read_script
 from agentform.errors import CallError
 from agentform.messages import ToolCall
@@ -115,7 +115,12 @@ def _served(name: str, context: Context) -> dict[str, Any]:
 
 def _rows(engine: Engine, desk: SupportDesk, *, quick: bool) -> list[dict[str, Any]]:
     agent = Agent(
-        engine, tools=desk.tools(), instructions=INSTRUCTIONS, limits=LIMITS, reasoning=REASONING, priors=PriorStore()
+        engine,
+        tools=desk.tools(),
+        instructions=INSTRUCTIONS,
+        limits=LIMITS,
+        reasoning=reasoning_of(engine),
+        priors=PriorStore(),
     )
     expected = iter(EXPECTED)
     rows: list[dict[str, Any]] = []

@@ -20,14 +20,20 @@ from agentform.decoding.limits import Limits
 from agentform.errors import CallError
 from agentform.forms.label_prior import PriorStore
 from agentform.messages import Usage
+from agentform.runtime.engine import Engine
 from agentform.runtime.load import load_engine
 from agentform.turn.reasoning import Reasoning
 
-__all__ = ["LIMITS", "REASONING", "run_demo"]
+__all__ = ["LIMITS", "REASONING", "reasoning_of", "run_demo"]
 
 # A model of 135M parameters needs a start for its note on the customer, and one call per message is what it can do.
 REASONING = Reasoning(prefix="The customer wants", stop=(".", "\n"))
 LIMITS = Limits(steps=2, reasoning_tokens=32, argument_tokens=128, answer_tokens=48)
+
+
+def reasoning_of(engine: Engine) -> Reasoning:
+    """The start of a note is for models that were not trained to call tools; it misleads those that were."""
+    return Reasoning() if engine.tokenizer.has_tool_template else REASONING
 
 
 async def run_demo(file: Path, *, model: str, console: Console) -> list[Cost]:
@@ -50,7 +56,7 @@ async def run_demo(file: Path, *, model: str, console: Console) -> list[Cost]:
                 tools=desk.tools(),
                 instructions=INSTRUCTIONS,
                 limits=LIMITS,
-                reasoning=REASONING,
+                reasoning=reasoning_of(engine),
                 priors=PriorStore(cache_home() / "priors"),
             )
             for messages in customers:
