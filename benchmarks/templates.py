@@ -15,9 +15,11 @@ from typing import Any
 
 from agentform.cli.tables import Table
 from agentform.decoding.formats.parse import parse_calls
+from agentform.decoding.formats.probe import NAMES, Probe
 from agentform.decoding.formats.types import Elements
 from agentform.decoding.formats.write import WrittenCall, calls_text
 from agentform.decoding.tool_format import Prompt, ToolCallFormat, ToolText, conversation, learn_format, new_call_id
+from agentform.errors import AgentformError
 from agentform.messages import JsonValue, Message, ToolCall, ToolResult
 from agentform.runtime.tokenizer.chat_template import ChatTemplate
 from agentform.schema.target import load
@@ -40,18 +42,36 @@ def run(context: Context) -> None:
     """Learn, write, compare and read for every template."""
     files = sorted(context.need("templates").glob("*.jinja"))
     calls = 200 if context.quick else _CALLS
-    learned = {path.stem: learn_format(ChatTemplate.of_file(path)) for path in files}
+    learned, raised = _learned(files)
     native = [name for name, format in learned.items() if format.native]
     each = -(-calls // max(1, len(native)))
-    rows = [_row(path, learned[path.stem], each) for path in files]
+    rows: list[dict[str, Any]] = []
+    for path in files:
+        if path.stem in learned:
+            try:
+                rows.append(_row(path, learned[path.stem], each))
+            except AgentformError as error:
+                raised[path.stem] = str(error)
     context.console.print(_table(rows))
-    figures = _figures(rows)
+    figures = _figures(rows, raised)
     context.console.print({key: value for key, value in figures.items() if key != "templates"})
     context.write(figures, seeds=[_SEED])
 
 
+def _learned(files: Sequence[Path]) -> tuple[dict[str, ToolCallFormat], dict[str, str]]:
+    """The formats by template, and what was raised."""
+    learned: dict[str, ToolCallFormat] = {}
+    raised: dict[str, str] = {}
+    for path in files:
+        try:
+            learned[path.stem] = learn_format(ChatTemplate.of_file(path))
+        except Exception as error:  # none should: counted, whatever it is
+            raised[path.stem] = f"{type(error).__name__}: {error}"
+    return learned, raised
+
+
 def _row(path: Path, format: ToolCallFormat, calls: int) -> dict[str, Any]:
-    listed = _lists_tools(ChatTemplate.of_file(path), format)
+    listed = _renders_tools(ChatTemplate.of_file(path), format)
     row: dict[str, Any] = {
         "template": path.stem,
         "native": format.native,
@@ -64,8 +84,10 @@ def _row(path: Path, format: ToolCallFormat, calls: int) -> dict[str, Any]:
     return row | (_round_trips(path, format, calls) if format.native else {"calls": 0, "written": 0, "read": 0})
 
 
-def _lists_tools(template: ChatTemplate, format: ToolCallFormat) -> bool:
-    return format.lists_tools or ("tools" in template.source and format.lists_tools)
+def _renders_tools(template: ChatTemplate, format: ToolCallFormat) -> bool:
+    """Whether a tool that the template is given stands in the prompt, whatever was learned of calls."""
+    probe = Probe(template, format.rules)
+    return NAMES[0] in (probe.render([probe.user()], generation_prompt=True) or "")
 
 
 def _example(format: ToolCallFormat) -> str:
@@ -181,11 +203,11 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
-def _figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _figures(rows: Sequence[Mapping[str, Any]], raised: Mapping[str, str]) -> dict[str, Any]:
     listing = [row for row in rows if row["renders_tools"]]
     return {
-        "templates_examined": len(rows),
-        "raised": 0,
+        "templates_examined": len(rows) + len(raised),
+        "raised": dict(raised),
         "native": sum(row["native"] for row in rows),
         "render_tools": len(listing),
         "native_of_those_that_render_tools": sum(row["native"] for row in listing) / max(1, len(listing)),
