@@ -19,7 +19,7 @@ def set_light(room: Literal["kitchen", "bedroom", "office"], on: bool) -> str:
 
 
 def main() -> None:
-    model = ChatAgentform(model="smollm2-135m", limits=Limits(reasoning_tokens=8, answer_tokens=16))
+    model = ChatAgentform(model="smollm2-135m", limits=Limits(reasoning_tokens=32, answer_tokens=32))
     # A model of this size does not know when to stop calling.
     limit = ToolCallLimitMiddleware(run_limit=1, exit_behavior="end")
     agent = create_agent(model, [set_light], middleware=[limit], checkpointer=InMemorySaver())

@@ -231,7 +231,8 @@ class TurnRunner:
                     content, ids, finish = content + chunk.text, ids + chunk.token_ids, chunk.finish or finish
                     if chunk.text:
                         await emit(AnswerDelta(text=chunk.text))
-        before = text_before_call(content) if self._tools else None
+        # To a model that was not trained for calls such text is an example, which is text.
+        before = text_before_call(content) if self._tools and self.format.native else None
         if before is not None:  # a call that it may not make is no answer either
             content, ids, finish = before, self.engine.tokenizer.encode(before), "stop"
             if not before:
