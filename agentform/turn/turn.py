@@ -8,20 +8,18 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from agentform.decoding.call_results import bound_results
-from agentform.decoding.formats.framing import CallFraming, before_calls
+from agentform.decoding.formats.framing import CallFraming
 from agentform.decoding.formats.spelling import key_order
-from agentform.decoding.formats.types import JsonObject
 from agentform.decoding.insertion_point import InsertionPoint, unframed
 from agentform.decoding.prompt_work import TOOL_CHARACTERS, check_fits, num_characters, prompt_work
 from agentform.decoding.session import Session
-from agentform.decoding.thinking import SettledPrompt, settle, template_arguments, think_first
-from agentform.decoding.token_context import TokenContext, advance, continue_from, splice
+from agentform.decoding.thinking import SettledPrompt, template_arguments, think_first
+from agentform.decoding.token_context import TokenContext, continue_from, splice
 from agentform.decoding.tool_format import (
     ToolCallFormat,
     ToolText,
     conversation,
     format_of,
-    new_call_id,
 )
 from agentform.events import AnswerDelta, ChoiceMade, Emit
 from agentform.forms.draft import Filling, fill_form
@@ -29,23 +27,20 @@ from agentform.forms.label_prior import CONTENT_FREE, PriorStore
 from agentform.forms.progress import Watch
 from agentform.forms.refusal import RefusalPrompt
 from agentform.forms.scoring import Priors, Scoring
-from agentform.grammar.spec import GrammarSpec
 from agentform.messages import Evidence, JsonValue, Message, ToolCall
 from agentform.runtime.engine import Engine, FinishReason
-from agentform.schema.form import Node, Record, Repeat, Union, pointer
+from agentform.schema.field_order import with_field_order
+from agentform.schema.form import pointer
 from agentform.schema.json_text import dumps, loads
 from agentform.schema.target import Target
+from agentform.turn.call_placement import CallPlacement
 from agentform.turn.next_step import ANSWER, another_follows, call_mass, choose_step, choose_tool
+from agentform.turn.plain_words import plain_words
 from agentform.turn.prose_calls import Recovered, recover, text_before_call
 from agentform.turn.reasoning import Reasoning, Thought, think
 from agentform.turn.types import TurnOptions, TurnResult
 
 __all__ = ["TurnRunner"]
-
-_PLAIN_WORDS = r"[^{}\[\]<>`\s][^{}<>`]*"
-"""A text without what calls are written with."""
-_PROBE_ID = "a1b2c3d4e"
-"""Stands for a call's id where only what the model makes of its place is asked."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +66,9 @@ class TurnRunner:
 
     def __post_init__(self) -> None:
         self.format: ToolCallFormat = format_of(self.engine.tokenizer)
-        style = self.format.arguments
-        self._style = None if style == JsonObject() else style
-        self._ordered = {name: _in_order(target, key_order(style)) for name, target in self.targets.items()}
+        self.places = CallPlacement(self.engine.tokenizer, self.format)
+        order = key_order(self.format.arguments)
+        self._ordered = {name: with_field_order(target, order) for name, target in self.targets.items()}
         self._tools = [
             ToolText(name=name, description=target.description, form=target.form)
             for name, target in self.targets.items()
@@ -176,7 +171,7 @@ class TurnRunner:
             called = mass.call
         # Where nothing stands before a name, what begins an answer stands among the names.
         other = self.format.text_open or None if answerable and not first else None
-        before = self._opened(thought.context, opening)
+        before = self.places.name(thought.context, opening)
         return await self._tool(session, before, options, called=called, other=other)
 
     async def _tool(
@@ -189,7 +184,7 @@ class TurnRunner:
         other: str | None = None,
     ) -> Evidence:
         """Which tool is called, `before` being where its name would stand."""
-        following = CallFraming(format=self.format, id=_PROBE_ID).before_arguments
+        following = self.places.after_name
         names = list(self._callable(options))
         return await choose_tool(session, before, names, following, other=other, called=called)
 
@@ -216,7 +211,7 @@ class TurnRunner:
             return await self._answer_with_form(session, messages, beginning, options.form, emit)
         content, ids = "", ()
         finish: FinishReason = "length"
-        start = self._text_start(beginning.settled)
+        start = self.places.text_start(beginning.settled)
         left, thought = session.limits.answer_tokens, beginning.thought
         reasoning = options.reasoning or self.reasoning
         if thought is not None and not reasoning.prefix:
@@ -236,31 +231,16 @@ class TurnRunner:
         if before is not None:  # a call that it may not make is no answer either
             content, ids, finish = before, self.engine.tokenizer.encode(before), "stop"
             if not before:
-                content, ids, finish = await self._plain_words(session, start, emit)
+                content, ids, finish = await plain_words(session, start, emit)
         message = Message(role="assistant", content=content.strip(), reasoning=beginning.settled.thought)
         return TurnResult(message=message, token_ids=start + ids, finish=finish, decision=beginning.decision)
-
-    async def _plain_words(
-        self, session: Session, start: tuple[int, ...], emit: Emit
-    ) -> tuple[str, tuple[int, ...], FinishReason]:
-        """An answer that begins with no call, from a model that wrote nothing but one."""
-        grammar = GrammarSpec(kind="regex", text=_PLAIN_WORDS)
-        content, ids = "", ()
-        finish: FinishReason = "length"
-        most = session.limits.answer_tokens
-        async with aclosing(session.generate(start, max_tokens=most, grammar=grammar)) as chunks:
-            async for chunk in chunks:
-                content, ids, finish = content + chunk.text, ids + chunk.token_ids, chunk.finish or finish
-                if chunk.text:
-                    await emit(AnswerDelta(text=chunk.text))
-        return content, ids, finish
 
     async def _answer_with_form(
         self, session: Session, messages: Sequence[Message], beginning: _Beginning, form: Target, emit: Emit
     ) -> TurnResult:
         """The form is filled after the free text, if there is any, which counts as reasoning."""
         thought = beginning.thought
-        point = unframed(TokenContext(ids=self._text_start(beginning.settled)))
+        point = unframed(TokenContext(ids=self.places.text_start(beginning.settled)))
         filling = Filling(
             target=form,
             point=point if thought is None else unframed(thought.context, spoken=bool(thought.content)),
@@ -296,8 +276,10 @@ class TurnRunner:
         calls: list[ToolCall] = []
         end = thought.context
         while True:
-            framing = self._framing(messages, str(decision.value), len(calls))
-            point = self._point(end, framing, str(decision.value), opening, spoken=bool(calls or thought.content))
+            framing = self.places.framing(messages, str(decision.value), len(calls))
+            point = self.places.arguments(
+                end, framing, str(decision.value), opening, spoken=bool(calls or thought.content)
+            )
             call, after_call = await self._call(session, messages, thought.content, decision, framing, point, emit)
             if any((made.name, made.arguments) == (call.name, call.arguments) for made in calls):
                 break  # it has nothing new to ask for
@@ -318,12 +300,6 @@ class TurnRunner:
         most = session.limits.parallel_calls
         return most if allowed is None else min(most, allowed)
 
-    def _framing(self, messages: Sequence[Message], name: str, num_calls: int) -> CallFraming:
-        """Of the turn's next call, after `num_calls` of this turn."""
-        before = sum(len(message.calls) for message in messages) if self.format.layout.index == "conversation" else 0
-        index = before + num_calls
-        return CallFraming(format=self.format, id=new_call_id(self.format, name, index), index=index)
-
     async def _another(self, session: Session, end: TokenContext, options: TurnOptions) -> Evidence | None:
         """The decision for one more call after the last one; `None` when the model wants to see results first."""
         if self.format.step_lead:
@@ -331,7 +307,7 @@ class TurnRunner:
             return None if decision.value is None else decision
         if not await another_follows(session, self.format, end):
             return None
-        before = self._opened(end, self.format.layout.between)
+        before = self.places.name(end, self.format.layout.between)
         return await self._tool(session, before, options)
 
     async def _call(
@@ -350,11 +326,11 @@ class TurnRunner:
             target=self._ordered[name],
             point=point,
             closing=framing.after_arguments + self.format.layout.section_close,
-            priors=self._priors_at(lambda context: self.arguments(context, name), name),
+            priors=self._priors_at(lambda context: self.places.first_arguments(context, name), name),
             scoring=self.scoring,
             refusal=RefusalPrompt(
                 messages=messages,
-                point=lambda shown: self.arguments(TokenContext(ids=self.prompt(shown)), name),
+                point=lambda shown: self.places.first_arguments(TokenContext(ids=self.prompt(shown)), name),
                 tool=name,
                 content=content,
             ),
@@ -369,7 +345,7 @@ class TurnRunner:
             decision=decision,
             usage=session.call_usage,
         )
-        return call, self._after(point, framing, state.json_text)
+        return call, self.places.after(point, framing, state.json_text)
 
     async def _recovered(
         self,
@@ -385,9 +361,9 @@ class TurnRunner:
         await emit(ChoiceMade(decision=decision))
         session.count_reasoning(thought.num_tokens)
         context = continue_from(self.engine.tokenizer, thought.prompt_ids, thought.token_ids, prose_call.content)
-        framing = self._framing(messages, prose_call.name, 0)
+        framing = self.places.framing(messages, prose_call.name, 0)
         opening = settled.before_calls(self.format, after_text=bool(prose_call.content))
-        point = self._point(context, framing, prose_call.name, opening, spoken=bool(prose_call.content))
+        point = self.places.arguments(context, framing, prose_call.name, opening, spoken=bool(prose_call.content))
         call = ToolCall(
             id=framing.id,
             name=prose_call.name,
@@ -399,61 +375,19 @@ class TurnRunner:
             decision=decision,
             usage=session.call_usage,
         )
-        end = self._after(point, framing, dumps(prose_call.arguments))
+        end = self.places.after(point, framing, dumps(prose_call.arguments))
         return self._called(settled, prose_call.content, [call], end, thought.finish)
 
     def _called(
         self, settled: SettledPrompt, content: str, calls: Sequence[ToolCall], end: TokenContext, finish: FinishReason
     ) -> TurnResult:
-        end = advance(self.engine.tokenizer, end, self.format.layout.section_close)
+        end = self.places.closed(end)
         return TurnResult(
             message=Message(role="assistant", content=content, calls=tuple(calls), reasoning=settled.thought),
             token_ids=end.ids + self.engine.tokenizer.encode(end.tail),
             finish=finish,
             decision=calls[0].decision,
         )
-
-    def _after(self, point: InsertionPoint, framing: CallFraming, arguments: str) -> TokenContext:
-        """The context after a call with these arguments."""
-        tokenizer = self.engine.tokenizer
-        return advance(tokenizer, point.json().with_text(arguments).spelt(tokenizer), framing.after_arguments)
-
-    def _opened(self, context: TokenContext, opening: str) -> TokenContext:
-        """The context where a tool's name begins, after what stands between `context` and the call."""
-        text = opening + CallFraming(format=self.format).before_name
-        return advance(self.engine.tokenizer, context, text)
-
-    def arguments(self, before: TokenContext, name: str, *, spoken: bool = False) -> InsertionPoint:
-        """The place where the arguments of the turn's first call begin, after free text if any was `spoken`.
-
-        A thought that the prompt opens is closed at once.
-        """
-        settled = settle(self.engine.tokenizer, self.format, before.ids)
-        opening = settled.before_calls(self.format, after_text=spoken)
-        framing = CallFraming(format=self.format, id=_PROBE_ID)
-        return self._point(replace(before, ids=settled.ids), framing, name, opening, spoken=spoken)
-
-    def _text_start(self, settled: SettledPrompt) -> tuple[int, ...]:
-        """Where free text begins, after what must stand before it."""
-        tokenizer = self.engine.tokenizer
-        return advance(tokenizer, TokenContext(ids=settled.ids), settled.before_text(self.format)).token_ids(tokenizer)
-
-    def _point(
-        self, before: TokenContext, framing: CallFraming, name: str, opening: str, *, spoken: bool
-    ) -> InsertionPoint:
-        """Where arguments begin, `opening` being what stands between `before` and the call.
-
-        After a lead-in on a line of its own the call stands as it does after text.
-        """
-        tokenizer = self.engine.tokenizer
-
-        def opened(context: TokenContext, said: bool) -> TokenContext:
-            seam = opening if said == spoken else before_calls(self.format, after_text=said)
-            at_name = advance(tokenizer, context, seam + framing.before_name)
-            begin = advance(tokenizer, at_name.with_text(name), framing.before_arguments)
-            return replace(begin, style=self._style)
-
-        return InsertionPoint(before=before, opened=opened, spoken=spoken)
 
     def _priors_at(self, point: Callable[[TokenContext], InsertionPoint], *identity: object) -> Priors:
         """Label priors measured at the same place after content-free messages."""
@@ -476,26 +410,6 @@ class TurnRunner:
     @cached_property
     def _content_free_prompts(self) -> list[tuple[int, ...]]:
         return [self.prompt([Message(role="user", content=text)]) for text in CONTENT_FREE]
-
-
-def _in_order(target: Target, order: Callable[[str], str] | None) -> Target:
-    """The target with its fields in the order in which the model's style writes them."""
-    return (
-        target if order is None else replace(target, form=replace(target.form, root=_sorted(target.form.root, order)))
-    )
-
-
-def _sorted(node: Node, order: Callable[[str], str]) -> Node:
-    match node:
-        case Record():
-            fields = [replace(field, node=_sorted(field.node, order)) for field in node.fields]
-            return replace(node, fields=tuple(sorted(fields, key=lambda field: order(field.name))))
-        case Union():
-            return replace(node, arms=tuple(_sorted(arm, order) for arm in node.arms))
-        case Repeat():
-            return replace(node, items=tuple(_sorted(item, order) for item in node.items))
-        case _:
-            return node
 
 
 def _object(text: str) -> Mapping[str, JsonValue]:

@@ -169,7 +169,12 @@ def test_with_a_merging_tokenizer_too_what_is_emitted_is_what_is_rendered(tmp_pa
     prompt = caller.prompt(asked)
     context = TokenContext(ids=prompt, tail=content)
     arguments = '{"city": "hello </tool_call> é", "unit": "F\\"", "days": [1]}'
-    at = caller.arguments(context, "weather", spoken=bool(content)).json().with_text(arguments).spelt(tokenizer)
+    at = (
+        caller.places.first_arguments(context, "weather", spoken=bool(content))
+        .json()
+        .with_text(arguments)
+        .spelt(tokenizer)
+    )
     end = advance(tokenizer, at, CallFraming(format=caller.format).after_arguments)
     past = end.ids + tokenizer.encode(end.tail)
     value = {"city": "hello </tool_call> é", "unit": 'F"', "days": [1]}
