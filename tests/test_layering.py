@@ -165,6 +165,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "agent.responder",
         "turn.reasoning",
         "forms.decisions",
+        "forms.isolated",
         "forms.label_prior",
         "decoding.limits",
         "tools.tool",

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, TypeAlias
 
 from agentform.decoding.limits import Limits
 from agentform.decoding.prompt_work import OPTION_CHARACTERS, prompt_work
 from agentform.decoding.session import Session
-from agentform.errors import InvalidInput
+from agentform.errors import InvalidInput, UnsupportedSchema
 from agentform.forms.answer import Answer
 from agentform.forms.fill import Prompts, as_messages
 from agentform.forms.label_prior import PriorStore, priors_of
@@ -22,9 +23,21 @@ from agentform.forms.scoring import Scoring, choose, require_confidence
 from agentform.forms.state import FormState
 from agentform.messages import JsonValue, Message, Usage
 from agentform.runtime.engine import Engine
+from agentform.schema.json_text import dumps
 from agentform.schema.target import load
 
-__all__ = ["Decision", "Decisions", "OneOf", "Score", "YesNo", "decide"]
+__all__ = [
+    "Asked",
+    "Decision",
+    "Decisions",
+    "OneOf",
+    "Score",
+    "YesNo",
+    "decide",
+    "decision_of",
+    "require_options",
+    "text_of_option",
+]
 
 
 @dataclass(frozen=True)
@@ -32,10 +45,18 @@ class YesNo:
     """A question that is answered with yes or no."""
 
     question: str
+    yes: str = ""
+    """What counts as a yes."""
+    no: str = ""
+
+    @property
+    def told(self) -> Sequence[tuple[JsonValue, str]]:
+        """The options with what is said of each."""
+        return [(True, self.yes), (False, self.no)]
 
     def schema(self) -> dict[str, Any]:
         """The leaf that asks it."""
-        return {"type": "boolean", "description": self.question}
+        return {"type": "boolean", "description": _described(self)}
 
 
 @dataclass(frozen=True)
@@ -44,10 +65,17 @@ class OneOf:
 
     question: str
     options: Sequence[JsonValue]
+    descriptions: Sequence[str] = ()
+    """When each option applies, in their order; empty texts and those left out say nothing."""
+
+    @property
+    def told(self) -> Sequence[tuple[JsonValue, str]]:
+        """The options with what is said of each."""
+        return list(zip_longest(self.options, self.descriptions[: len(self.options)], fillvalue=""))
 
     def schema(self) -> dict[str, Any]:
         """The leaf that asks it."""
-        return {"enum": list(self.options), "description": self.question}
+        return {"enum": list(self.options), "description": _described(self)}
 
 
 @dataclass(frozen=True)
@@ -57,13 +85,48 @@ class Score:
     question: str
     least: int = 1
     most: int = 5
+    levels: Sequence[str] = ()
+    """What each number means, from `least` on; where given, there are as many numbers as levels, whatever `most` is."""
+
+    @property
+    def told(self) -> Sequence[tuple[JsonValue, str]]:
+        """The numbers with what is said of each."""
+        if self.levels:
+            return list(enumerate(self.levels, self.least))
+        return [(number, "") for number in range(self.least, self.most + 1)]
 
     def schema(self) -> dict[str, Any]:
         """The leaf that asks it."""
-        return {"enum": list(range(self.least, self.most + 1)), "description": self.question}
+        return {"enum": [number for number, _ in self.told], "description": _described(self)}
 
 
 Asked: TypeAlias = YesNo | OneOf | Score
+
+
+def _described(asked: Asked) -> str:
+    """The question in one line, with what is said of its options."""
+    notes = "; ".join(f"{text_of_option(option)}: {said}" for option, said in asked.told if said)
+    return f"{asked.question} ({notes})" if notes else asked.question
+
+
+def text_of_option(option: JsonValue) -> str:
+    """An option as it stands in a list of them."""
+    return option if isinstance(option, str) else dumps(option)
+
+
+def require_options(questions: Mapping[str, Asked]) -> None:
+    """Check that there are questions, and something to choose in each.
+
+    Raises:
+        InvalidInput: no question is asked.
+        UnsupportedSchema: a question has fewer than two options.
+    """
+    if not questions:
+        raise InvalidInput("decide needs at least one question; got none")
+    for name, question in questions.items():
+        if len(question.told) < 2:
+            num = len(question.told)
+            raise UnsupportedSchema(f"question {name!r} needs at least two options to choose from; got {num}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,8 +189,7 @@ async def decide(
         Abstained: a decision stayed below the limits on legal mass or probability.
         EngineError: the engine cannot serve the request.
     """
-    if not questions:
-        raise InvalidInput("decide needs at least one question; got none")
+    require_options(questions)
     properties = {name: question.schema() for name, question in questions.items()}
     schema = {"type": "object", "properties": properties, "required": list(properties)}
     size = sum(len(leaf["description"]) + OPTION_CHARACTERS * len(leaf.get("enum", ())) for leaf in properties.values())
@@ -144,13 +206,14 @@ async def decide(
     )
     require_confidence(answers, session.limits)
     return Decisions(
-        decided={str(a.question.path[0]): _decision(a) for a in answers},
+        decided={str(a.question.path[0]): decision_of(a) for a in answers},
         usage=session.usage,
         prompt_usage=session.prompt_usage or Usage(),
     )
 
 
-def _decision(answer: Answer) -> Decision:
+def decision_of(answer: Answer) -> Decision:
+    """What an answer says to whoever asked."""
     return Decision(
         value=answer.value,
         probability=answer.probabilities[answer.index],

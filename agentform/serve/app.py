@@ -26,6 +26,7 @@ from agentform.serve.metrics import ServerMetrics
 from agentform.serve.problems import Problem, model_not_found
 from agentform.serve.receive import BodyMemory
 from agentform.serve.settings import ServerSettings
+from agentform.serve.systemone import SystemOneEndpoint, model_entry
 from agentform.turn.reasoning import Reasoning
 
 __all__ = ["Service"]
@@ -68,7 +69,12 @@ class Service:
         clients = Clients(self.engine, self.settings.api_keys, self._responder, share_cache=self.settings.share_cache)
         chat = ChatEndpoint(clients, self.settings, model=self.model, metrics=self.metrics)
         decisions = DecisionEndpoint(clients, self.priors, model=self.model, metrics=self.metrics)
-        handlers = {"/v1/chat/completions": chat.handler, "/v1/decisions": decisions.handler}
+        systemone = SystemOneEndpoint(clients, self.priors, model=self.model, metrics=self.metrics)
+        handlers = {
+            "/v1/chat/completions": chat.handler,
+            "/v1/decisions": decisions.handler,
+            "/v1/systemone": systemone.handler,
+        }
         memory = BodyMemory(_BODIES_AT_ONCE * self.settings.max_body_bytes)
 
         def endpoint(handler: Handler) -> _Endpoint:
@@ -99,7 +105,8 @@ class Service:
         return Response(self.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def _models(self, request: Request) -> Response:
-        return JSONResponse({"object": "list", "data": [self._model_body()]})
+        """OpenAI's list, and beside it the one of System One."""
+        return JSONResponse({"object": "list", "data": [self._model_body()], "models": [model_entry(self.model)]})
 
     async def _model(self, request: Request) -> Response:
         if request.path_params["name"] != self.model:

@@ -117,15 +117,14 @@ def _question(fields: QuestionFields, at: int) -> YesNo | OneOf:
             return YesNo(said)
         case ChoiceFields():
             values = [choice.value for choice in fields.choices]
-            described = [(choice.value, choice.description) for choice in fields.choices]
+            described = [choice.description or "" for choice in fields.choices]
         case ScoreFields():
             values = [level.label for level in fields.levels]
-            described = [(level.label, level.description) for level in fields.levels]
+            described = [level.description or "" for level in fields.levels]
     if len({(type(value), value) for value in values}) < len(values):
         where = "choices" if isinstance(fields, ChoiceFields) else "levels"
         raise bad_request("an option is given twice", param=f"questions[{at}].{where}")
-    notes = "; ".join(f"{value}: {note}" for value, note in described if note)
-    return OneOf(f"{said} ({notes})" if notes else said, values)
+    return OneOf(said, values, described)
 
 
 def _answer(fields: QuestionFields, decision: Decision) -> dict[str, Any]:

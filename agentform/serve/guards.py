@@ -22,6 +22,8 @@ __all__ = ["FramingGuard", "KeyGuard", "LocalGuard", "Recorder"]
 
 _LOG = logging.getLogger("agentform.serve")
 _OPEN = ("/health",)
+_REQUEST_ID = ("x-request-id", "x-typesafe-request-id")
+"""Where the clients of OpenAI's API and of System One look for it."""
 
 
 class KeyGuard:
@@ -114,7 +116,8 @@ class Recorder:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message)["x-request-id"] = request_id
+                for name in _REQUEST_ID:
+                    MutableHeaders(scope=message)[name] = request_id
             await send(message)
 
         try:

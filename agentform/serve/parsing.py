@@ -98,10 +98,10 @@ def _refused(fields: type[Fields], data: Any, errors: Sequence[ErrorDetails]) ->
     if kind == "extra_forbidden":
         known = difflib.get_close_matches(str(place[-1]), fields.model_fields, n=1) if len(place) == 1 else []
         hint = f"; did you mean {known[0]!r}?" if known else ""
-        return bad_request(f"unknown field {param!r}{hint}", param=param, code="unknown_parameter")
+        return bad_request(f"unknown field {param!r}{hint}", param=param, code="unknown_parameter", place=place)
     said = " or ".join(dict.fromkeys(error["msg"] for error in there))
     code = "missing_required_parameter" if kind == "missing" else _CODES.get(kind, "invalid_value")
-    return bad_request(f"{param}: {said}", param=param, code=code)
+    return bad_request(f"{param}: {said}", param=param, code=code, place=place)
 
 
 _CODES: Mapping[str, str] = {

@@ -34,6 +34,8 @@ class Problem:
     code: str
     param: str | None = None
     """The field at fault, such as `messages[0].content`."""
+    place: tuple[str | int, ...] = ()
+    """The same as keys and indices; empty where `param` names a field of the body itself, or none."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
@@ -55,9 +57,11 @@ class Refused(Exception):
         self.problem = problem
 
 
-def bad_request(message: str, *, param: str | None, code: str = "invalid_value") -> Refused:
+def bad_request(
+    message: str, *, param: str | None, code: str = "invalid_value", place: tuple[str | int, ...] = ()
+) -> Refused:
     """A fault in the request's content."""
-    return Refused(Problem(status=400, message=message, param=param, code=code))
+    return Refused(Problem(status=400, message=message, param=param, code=code, place=place))
 
 
 def model_not_found(asked: str, served: str) -> Refused:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 import anyio
 from starlette.requests import Request
 
+from agentform._util.threads import REQUESTS
+from agentform.serve.compressed import opened
 from agentform.serve.problems import Problem, Refused, bad_request
 from agentform.serve.settings import ServerSettings
 
@@ -53,7 +55,7 @@ async def read_body(request: Request, settings: ServerSettings, memory: BodyMemo
     """The body; `None` if the client went before it was whole.
 
     Raises:
-        Refused: 415 for another content type, 413 when it is too large, 408 when it does not arrive in time.
+        Refused: 415 for another content type or encoding, 413 when it is too large, 408 when it does not come in time.
     """
     _check_headers(request, settings)
     body = memory.begin()
@@ -77,7 +79,9 @@ async def _received(request: Request, settings: ServerSettings, memory: BodyMemo
         if len(body.data) > settings.max_body_bytes:
             raise Refused(_too_large(settings))
         if not message.get("more_body"):
-            return bytes(body.data)
+            encoding = request.headers.get("content-encoding")
+            data = bytes(body.data)
+            return data if encoding is None else await REQUESTS.run(opened, data, encoding, settings.max_body_bytes)
 
 
 def _check_headers(request: Request, settings: ServerSettings) -> None:

@@ -9,10 +9,11 @@ from typing import Any, cast
 
 from agentform.serve.chat_fields import ChatFields
 from agentform.serve.decision_fields import DecisionFields
+from agentform.serve.systemone_fields import SystemOneFields
 
 __all__ = ["PATHS", "random_body"]
 
-PATHS = {"/v1/chat/completions": ChatFields, "/v1/decisions": DecisionFields}
+PATHS = {"/v1/chat/completions": ChatFields, "/v1/decisions": DecisionFields, "/v1/systemone": SystemOneFields}
 _TEXTS = [
     "",
     "a",

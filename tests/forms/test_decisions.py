@@ -50,6 +50,24 @@ async def test_every_kind_of_question_is_answered_in_one_batch_without_a_token()
     assert (len(engine.scored), engine.generated, found.usage.completion_tokens) == (1, [], 0)
 
 
+async def test_what_is_said_of_options_is_read_with_the_question():
+    weights = {"late": {"t": 0.6, "f": 0.2}, "topic": {"m": 0.1, "p": 0.3}, "mood": {"0": 0.2, "1": 0.8}}
+    engine = RecordingEngine(score_branch=by_key(weights))
+    questions = {
+        "late": YesNo("Is it late?", yes="after noon"),
+        "topic": OneOf("What is it?", ["money", "post"], ["", "parcels"]),
+        "mood": Score("How happy?", least=0, levels=["sad", "glad"]),
+    }
+    found = await decide(engine, "It is late.", questions, scoring=Scoring(calibration=0, lead_in="described"))
+    assert [option for option, _ in found["mood"].probabilities] == [0, 1]
+    [request] = engine.scored
+    read = engine.tokenizer.decode(request.prompt_ids) + "".join(
+        engine.tokenizer.decode(branch.path) for branch in request.branches
+    )
+    for said in ("Is it late? (true: after noon)", "What is it? (post: parcels)", "How happy? (0: sad; 1: glad)"):
+        assert said in read
+
+
 async def test_an_expected_value_needs_numbers():
     engine = RecordingEngine(score_branch=by_key({"topic": {"m": 0.1, "p": 0.3}}))
     found = await decide(engine, "x", {"topic": OneOf("What?", ["money", "post"])}, scoring=RAW)
@@ -63,6 +81,8 @@ async def test_bad_questions_are_refused_and_unsure_answers_abstained_from():
         await decide(engine, "x", {})
     with pytest.raises(UnsupportedSchema):
         await decide(engine, "x", {"a": OneOf("?", [])})
+    with pytest.raises(UnsupportedSchema, match="'a' needs at least two options to choose from; got 1"):
+        await decide(engine, "x", {"a": Score("?", 3, 3)})
     with pytest.raises(Abstained, match=r"legal mass 0\.4 is below the limit of 0\.5"):
         await decide(engine, "x", {"a": YesNo("?")}, scoring=RAW, limits=Limits(min_legal_mass=0.5))
 

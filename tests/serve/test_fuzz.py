@@ -18,6 +18,7 @@ from agentform.serve.decision_fields import DecisionFields
 from agentform.serve.parsing import parse
 from agentform.serve.problems import Refused, problem_of
 from agentform.serve.settings import ServerSettings
+from agentform.serve.systemone_fields import SystemOneFields
 from agentform.testing import ScriptedEngine
 
 TOOL = {
@@ -55,6 +56,16 @@ DECISIONS = {
         {"type": "choice", "instructions": "i", "choices": [{"value": "a"}, {"value": True}]},
         {"type": "score", "instructions": "i", "levels": [{"label": "a"}, {"label": "b"}]},
     ],
+}
+SYSTEM_ONE = {
+    "model": "scripted",
+    "state": {"a": [1]},
+    "questions": {
+        "n": {"type": "noul", "instructions": "i", "criteria": {"true": "t", "false": None}},
+        "c": {"type": "choice", "instructions": {"i": 1}, "criteria": {"a": None, "b": ["x"]}},
+        "l": {"type": "choice", "criteria": ["a", "b"]},
+        "s": {"type": "score", "instructions": "i", "criteria": ["a", {"b": 1}]},
+    },
 }
 TEXT = st.one_of(st.text(max_size=20), st.sampled_from(["\ud800", "\x00", "名古屋", "<|im_end|>", "a" * 2000, "$ref"]))
 JSON = st.recursive(
@@ -117,6 +128,11 @@ def test_a_damaged_chat_request_is_refused_or_read(body):
 @given(body=damaged(DECISIONS))
 def test_a_damaged_decision_request_is_refused_or_read(body):
     refused_or_read(lambda: parse(DecisionFields, body))
+
+
+@given(body=damaged(SYSTEM_ONE))
+def test_a_damaged_system_one_request_is_refused_or_read(body):
+    refused_or_read(lambda: parse(SystemOneFields, body))
 
 
 @given(body=st.one_of(st.binary(max_size=60), JSON.map(lambda value: json.dumps(value).encode())))

@@ -13,7 +13,8 @@ from agentform.serve.chat_fields import ChatFields
 from agentform.serve.decision_fields import DecisionFields
 from agentform.serve.parsing import parse
 from agentform.serve.problems import Refused
-from tests.serve.test_fuzz import CHAT, DECISIONS, places
+from agentform.serve.systemone_fields import SystemOneFields
+from tests.serve.test_fuzz import CHAT, DECISIONS, SYSTEM_ONE, places
 
 MANY = 2_000
 LARGE = {
@@ -47,14 +48,18 @@ def num_errors(fields, body: bytes) -> int:
 
 
 @pytest.mark.parametrize("kind", LARGE)
-@pytest.mark.parametrize(("fields", "whole"), [(ChatFields, CHAT), (DecisionFields, DECISIONS)])
+@pytest.mark.parametrize(
+    ("fields", "whole"), [(ChatFields, CHAT), (DecisionFields, DECISIONS), (SystemOneFields, SYSTEM_ONE)]
+)
 def test_a_long_list_anywhere_is_a_handful_of_errors(fields, whole, kind):
     for path in places(whole):
         if path:
             assert num_errors(fields, changed(whole, path, LARGE[kind])) < 16, path
 
 
-@pytest.mark.parametrize(("fields", "whole"), [(ChatFields, CHAT), (DecisionFields, DECISIONS)])
+@pytest.mark.parametrize(
+    ("fields", "whole"), [(ChatFields, CHAT), (DecisionFields, DECISIONS), (SystemOneFields, SYSTEM_ONE)]
+)
 def test_an_object_of_very_many_keys_anywhere_is_refused_before_they_are_looked_at(fields, whole):
     keys = {f"k{at}": 0 for at in range(5000)}
     for path in places(whole):
@@ -83,7 +88,9 @@ def test_an_answer_repeats_no_more_than_the_beginning_of_an_unknown_key():
     assert len(json.dumps(caught.value.problem.body())) < 1000
 
 
-@pytest.mark.parametrize(("fields", "whole"), [(ChatFields, CHAT), (DecisionFields, DECISIONS)])
+@pytest.mark.parametrize(
+    ("fields", "whole"), [(ChatFields, CHAT), (DecisionFields, DECISIONS), (SystemOneFields, SYSTEM_ONE)]
+)
 def test_more_parts_than_any_request_needs_are_refused_before_they_are_made(fields, whole):
     key = "messages" if fields is ChatFields else "questions"
     with pytest.raises(Refused) as caught:
