@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 from agentform.decoding.limits import Limits
 from agentform.errors import ModelNotFound
 from agentform.forms.fill import fill
+from agentform.forms.label_prior import PriorStore
 from agentform.forms.scoring import Scoring
 from agentform.runtime.load import load_engine
 from agentform.runtime.torch.engine import TorchEngine
@@ -128,12 +129,22 @@ def assert_same_evidence(one, other):
 
 async def test_a_warm_cache_changes_nothing(weights_folder):
     async with TorchEngine(weights_folder, dtype=torch.float32) as fresh:
-        cold = await fill(fresh, COMPLAINT, Ticket, limits=LIMITS)
-        warm = await fill(fresh, COMPLAINT, Ticket, limits=LIMITS)
+        cold = await fill(fresh, COMPLAINT, Ticket, limits=LIMITS, priors=PriorStore())
+        warm = await fill(fresh, COMPLAINT, Ticket, limits=LIMITS, priors=PriorStore())
     assert warm.usage.cached_tokens > cold.usage.cached_tokens
     assert warm.usage.computed_tokens < cold.usage.computed_tokens / 2
     assert warm.json_text == cold.json_text
     assert_same_evidence(cold.evidence, warm.evidence)
+
+
+async def test_the_second_form_on_an_engine_measures_no_priors(weights_folder):
+    async with TorchEngine(weights_folder, dtype=torch.float32) as fresh:
+        first = await fill(fresh, COMPLAINT, Ticket, limits=LIMITS)
+        second = await fill(fresh, COMPLAINT, Ticket, limits=LIMITS)
+    assert second.usage.prompt_tokens < first.usage.prompt_tokens / 2
+    assert second.usage.computed_tokens < first.usage.computed_tokens / 2
+    assert second.json_text == first.json_text
+    assert_same_evidence(first.evidence, second.evidence)
 
 
 async def test_what_follows_a_prior_is_the_same_form_again(demo_engine):

@@ -13,7 +13,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from agentform.kernels.gated_delta.triton import _delta
+from agentform.kernels.gated_delta.triton import _gated_delta_rule_kernel
 from agentform.kernels.state_pack.triton import _pack, _pack_int4, _unpack
 
 
@@ -40,7 +40,7 @@ inputs = ["*bf16", "*bf16", "*bf16", "*fp32", "*bf16", "*i32", "*i32", "*fp32", 
 for per_channel in (False, True):
     for reads in (False, True):
         flags = {"per_channel": per_channel, "reads": reads, "block_key": 128, "block_value": 32}
-        assert compiled(_delta, inputs + ["i32"] * 13, **flags)
+        assert compiled(_gated_delta_rule_kernel, inputs + ["i32"] * 13, **flags)
 """
 
 
