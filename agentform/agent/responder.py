@@ -17,7 +17,7 @@ from agentform.agent.streaming import Streaming, streaming
 from agentform.decoding.limits import Limits
 from agentform.decoding.session import Session
 from agentform.errors import ArgumentsTruncated, InvalidInput
-from agentform.events import AnswerDelta, CallReady, Emit, Event, ReasoningDelta
+from agentform.events import AnswerDelta, CallReady, Emit, Event, ReasoningDelta, ThoughtDelta
 from agentform.forms.label_prior import PriorStore, priors_of
 from agentform.forms.scoring import Scoring
 from agentform.messages import Evidence, Message, ToolCall, Usage
@@ -144,7 +144,7 @@ class Responder:
         try:
             turn = await caller.turn(session, rest, past=past, options=turn_options, emit=heard)
         except ArgumentsTruncated as error:
-            return _cut_off("" if form else heard.text, error, session)
+            return _cut_off("" if form else heard.text, heard.thought, error, session)
         if conversation:
             self._token_ids[conversation] = turn.token_ids
         for call in turn.message.calls:
@@ -216,9 +216,9 @@ def _response(turn: TurnResult, form: Target | None, session: Session) -> Respon
     return replace(response, output=output, evidence=turn.filled.evidence())
 
 
-def _cut_off(content: str, error: ArgumentsTruncated, session: Session) -> Response:
+def _cut_off(content: str, thought: str, error: ArgumentsTruncated, session: Session) -> Response:
     return Response(
-        message=Message(role="assistant", content=content.strip()),
+        message=Message(role="assistant", content=content.strip(), reasoning=thought),
         finish="length",
         usage=session.usage,
         prompt_usage=session.prompt_usage or Usage(),
@@ -227,14 +227,17 @@ def _cut_off(content: str, error: ArgumentsTruncated, session: Session) -> Respo
 
 
 class _Heard:
-    """Hands events on, if anybody wants them, and keeps the free text."""
+    """Hands events on, if anybody wants them, and keeps the free text and the thought."""
 
     def __init__(self, emit: Callable[[Event], Awaitable[None]] | None) -> None:
         self._emit = emit
         self.text = ""
+        self.thought = ""
 
     async def __call__(self, event: Event) -> None:
         if isinstance(event, ReasoningDelta | AnswerDelta):
             self.text += event.text
+        if isinstance(event, ThoughtDelta):
+            self.thought += event.text
         if self._emit is not None:
             await self._emit(event)

@@ -128,16 +128,20 @@ async def _begins(session: Session, marks: ReasoningMarks, prompt_ids: tuple[int
 async def _thought(
     session: Session, marks: ReasoningMarks, prompt_ids: tuple[int, ...], thinking: Thinking, emit: Emit
 ) -> SettledPrompt:
-    text, num_tokens, ended = "", 0, False
+    """The closed thought. Its deltas, put together, are the thought: without the white space around it."""
+    text, told, num_tokens, ended = "", "", 0, False
     stop = (marks.close.strip(),)
     async with aclosing(session.generate(prompt_ids, max_tokens=thinking.max_tokens, stop=stop)) as chunks:
         async for chunk in chunks:
             text, ended = text + chunk.text, ended or chunk.stop is not None
             num_tokens += chunk.usage.completion_tokens if chunk.usage else 0
-            if chunk.text:
-                await emit(ThoughtDelta(text=chunk.text))
+            if len(told) < len(text.strip()):
+                await emit(ThoughtDelta(text=text.strip()[len(told) :]))
+                told = text.strip()
     session.count_reasoning(num_tokens)
     thought = text.strip() + ("" if ended else _ENOUGH.rstrip())
+    if len(told) < len(thought.strip()):
+        await emit(ThoughtDelta(text=thought.strip()[len(told) :]))
     closed = _closed(session.tokenizer, marks, prompt_ids, thought)
     return SettledPrompt(ids=closed, after_thought=True, thought=thought.strip(), num_tokens=num_tokens)
 

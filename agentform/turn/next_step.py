@@ -10,15 +10,26 @@ from agentform._util.prefixes import common_prefix
 from agentform.decoding.formats.framing import CallFraming
 from agentform.decoding.formats.types import ToolCallFormat
 from agentform.decoding.insertion_point import unframed
+from agentform.decoding.limits import Limits
 from agentform.decoding.session import Session
 from agentform.decoding.token_context import TokenContext, advance
+from agentform.errors import Abstained
 from agentform.forms.answer import Question
 from agentform.forms.option_trie import build_trie
 from agentform.forms.scoring import Priors, Scoring, choose, require_confidence
 from agentform.messages import Alternative, Evidence
 from agentform.runtime.engine import Branch, Tokenizer
 
-__all__ = ["ANSWER", "CallMass", "another_follows", "call_mass", "choose_step", "choose_tool"]
+__all__ = [
+    "ANSWER",
+    "CallMass",
+    "another_follows",
+    "answered",
+    "call_mass",
+    "choose_step",
+    "choose_tool",
+    "require_sure",
+]
 
 ANSWER = "answer"
 """The name under which "no tool" stands among the tools' names, for models that know no tools."""
@@ -32,9 +43,16 @@ class CallMass:
     call: float
     end: float
 
-    def calls(self, *, ended: bool) -> bool:
-        """Whether a call is next: against the end where the model has ended its text, else against anything else."""
-        return self.call > self.end if ended else self.call > 0.5
+    def answer(self, *, ended: bool) -> float:
+        """The probability of an answer: of the end where the model has ended its text, else of anything but a call."""
+        return self.end if ended else max(0.0, 1.0 - self.call)
+
+
+def answered(call: float, answer: float) -> Evidence:
+    """The evidence of an answer instead of a call, by the probability of either."""
+    legal = min(1.0, call + answer)
+    share = answer / (legal or 1.0)
+    return Evidence(pointer="", value=None, how="scored", probability=share, raw_probability=share, legal_mass=legal)
 
 
 async def call_mass(session: Session, format: ToolCallFormat, before: TokenContext, opening: str) -> CallMass:
@@ -45,14 +63,20 @@ async def call_mass(session: Session, format: ToolCallFormat, before: TokenConte
     """
     tokenizer = session.tokenizer
     line = _ids(tokenizer, advance(tokenizer, before, _mark(format, opening)))[len(before.ids) :]
-    ends = sorted(tokenizer.eos_ids)
     done = tokenizer.encode(before.tail)
     kept = common_prefix(done, line)
-    branches = [Branch(path=(), candidates=(line[kept], *(token for token in ends if token != line[kept])))]
-    branches += [Branch(path=line[kept:upto], candidates=(line[upto],)) for upto in range(kept + 1, len(line))]
-    scores = await session.score(before.ids + line[:kept], branches)
-    end = sum(math.exp(score) for score in scores[0][1:])
-    return CallMass(call=math.exp(sum(row[0] for row in scores)), end=end)
+    rest, mark, ends = done[kept:], line[kept:], tuple(sorted(tokenizer.eos_ids - {*line[kept : kept + 1]}))
+    prompt_ids = before.ids + line[:kept]
+    # Where the text's last token would merge with the mark, `rest` spells the text before an end.
+    branches = [Branch(path=(), candidates=(mark[0], *(rest[:1] or ends)))]
+    branches += [Branch(path=path[:at], candidates=(path[at],)) for path in (mark, rest) for at in range(1, len(path))]
+    scores = await session.score(prompt_ids, [*branches, *([Branch(path=rest, candidates=ends)] if rest else [])])
+    call = math.exp(scores[0][0] + sum(row[0] for row in scores[1 : len(mark)]))
+    if not rest:
+        return CallMass(call=call, end=sum(map(math.exp, scores[0][1:])))
+    spelt = math.exp(scores[0][1] + sum(row[0] for row in scores[len(mark) : -1]))
+    given = max(spelt + call, 1e-300)
+    return CallMass(call=call / given, end=spelt * sum(map(math.exp, scores[-1])) / given)
 
 
 def _mark(format: ToolCallFormat, opening: str) -> str:
@@ -69,38 +93,78 @@ async def choose_tool(
     *,
     other: str | None = None,
     called: float = 1.0,
+    answer: float = 0.0,
 ) -> Evidence:
     """Which tool is called at `before`, where its name would stand; `following` comes after the name.
 
     `other` is what would be written there instead of a name for an answer; its evidence has the value `None`.
-    `called` is the probability that there is a call at all.
+    `called` is the probability that there is a call at all, `answer` that of an answer, against which it won.
 
     Raises:
         EngineError: the engine cannot serve the request.
         Abstained: the choice stayed below the limits on legal mass or probability.
     """
     if len(names) == 1 and other is None:
-        return Evidence(pointer="", value=names[0], how="fixed" if called == 1.0 else "scored", probability=None)
+        return _only(names[0], called, answer, session.limits)
     tokenizer = session.tokenizer
     texts = [(name, following) for name in names] + ([("", other)] if other is not None else [])
     lines = [_ids(tokenizer, advance(tokenizer, before.with_text(name), text)) for name, text in texts]
     trie = build_trie([line[len(before.ids) :] for line in lines])
     scores = trie.log_scores(await session.score(before.ids, trie.branches))
-    masses = [math.exp(score) for score in scores]
-    total = sum(masses) or 1.0
+    masses = [called * math.exp(score) for score in scores]
     values: list[str | None] = [*names, None][: len(texts)]
-    order = sorted(range(len(values)), key=lambda i: -masses[i])
-    best = order[0]
-    others = [Alternative(value=values[i], probability=called * masses[i] / total) for i in order[1:]]
-    return Evidence(
+    best = max(range(len(values)), key=masses.__getitem__)
+    if answer:
+        values, masses = [*values, None], [*masses, answer]
+    total = sum(masses) or 1.0
+    order = sorted((i for i in range(len(values)) if i != best), key=lambda i: -masses[i])
+    decision = Evidence(
         pointer="",
         value=values[best],
         how="scored",
-        probability=called * masses[best] / total,
-        raw_probability=called * masses[best] / total,
+        probability=masses[best] / total,
+        raw_probability=masses[best] / total,
         legal_mass=min(1.0, total),
-        alternatives=tuple(others[:_NUM_ALTERNATIVES]),
+        alternatives=tuple(Alternative(value=values[i], probability=masses[i] / total) for i in order)[
+            :_NUM_ALTERNATIVES
+        ],
     )
+    return require_sure(decision, session.limits)
+
+
+def _only(name: str, called: float, answer: float, limits: Limits) -> Evidence:
+    """The choice of the only tool."""
+    if not answer:
+        return Evidence(pointer="", value=name, how="fixed")
+    legal = min(1.0, called + answer)
+    share = called / legal
+    other = (Alternative(value=None, probability=answer / legal),)
+    decision = Evidence(
+        pointer="",
+        value=name,
+        how="scored",
+        probability=share,
+        raw_probability=share,
+        legal_mass=legal,
+        alternatives=other,
+    )
+    return require_sure(decision, limits)
+
+
+def require_sure(decision: Evidence, limits: Limits) -> Evidence:
+    """The decision, if it keeps to the limits on legal mass and probability; one that was fixed does.
+
+    Raises:
+        Abstained: it does not.
+    """
+    for name, reached, least in (
+        ("legal mass", decision.legal_mass, limits.min_legal_mass),
+        ("probability", decision.probability, limits.min_probability),
+    ):
+        if reached is not None and least is not None and reached < least:
+            reason = f"the next step: {name} {reached:.3g} is below the limit of {least:.3g}"
+            raise Abstained(reason, [decision])
+    return decision
 
 
 async def choose_step(

@@ -43,6 +43,8 @@ class Thought:
     """What was generated."""
     num_tokens: int
     """Tokens sampled for it."""
+    ended_by: str | None
+    """The text at which it was ended, if at one."""
     called: bool
     """Whether the model itself began a call."""
     stopped: bool
@@ -57,17 +59,19 @@ async def think(
     markers: Sequence[str],
     max_tokens: int,
     stop: Sequence[str] = (),
+    ends: Sequence[str] = (),
     emit: Emit,
 ) -> Thought:
     """Generate free text after `prompt_ids`; `markers` are the texts with which a call begins, if there are tools.
 
-    `stop` are texts that end the turn itself, not only its free text.
+    `stop` are texts that end the turn itself, not only its free text; `ends` are what the model has no business to
+    write, such as a tool's result: the text is over before it.
 
     Raises:
         AgentformError: what `Engine.generate` raises.
     """
     start = session.tokenizer.encode(reasoning.prefix) if reasoning.prefix else ()
-    stops = tuple(markers) + (reasoning.stop if reasoning.prefix else ()) + tuple(stop)
+    stops = (*markers, *(reasoning.stop if reasoning.prefix else ()), *stop, *ends)
     text, ended_by, num_tokens = reasoning.prefix, None, 0
     ids: tuple[int, ...] = start
     finish: FinishReason = "length"
@@ -90,6 +94,7 @@ async def think(
         prompt_ids=prompt_ids,
         token_ids=ids,
         num_tokens=num_tokens,
+        ended_by=ended_by,
         called=ended_by is not None and ended_by in markers,
         stopped=ended_by is not None and ended_by in stop,
     )

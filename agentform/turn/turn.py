@@ -34,7 +34,15 @@ from agentform.schema.form import pointer
 from agentform.schema.json_text import dumps, loads
 from agentform.schema.target import Target
 from agentform.turn.call_placement import CallPlacement
-from agentform.turn.next_step import ANSWER, another_follows, call_mass, choose_step, choose_tool
+from agentform.turn.next_step import (
+    ANSWER,
+    another_follows,
+    answered,
+    call_mass,
+    choose_step,
+    choose_tool,
+    require_sure,
+)
 from agentform.turn.plain_words import plain_words
 from agentform.turn.prose_calls import Recovered, recover, text_before_call
 from agentform.turn.reasoning import Reasoning, Thought, think
@@ -118,6 +126,7 @@ class TurnRunner:
             markers=self.format.marks,
             max_tokens=0 if settled.before_text(self.format) else session.limits.reasoning_tokens,
             stop=options.stop if options.may_answer else (),
+            ends=self.format.result_marks,
             emit=emit,
         )
         prose_call = None if thought.called or thought.stopped else recover(thought.content, self._callable(options))
@@ -156,23 +165,16 @@ class TurnRunner:
             return await self._step(session, thought.context, bool(thought.content), options, answerable=answerable)
         opening = settled.before_calls(self.format, after_text=bool(thought.content))
         first = opening + CallFraming(format=self.format).before_name
-        called = 1.0
+        called, answer = 1.0, 0.0
         if answerable and first:
             mass = await call_mass(session, self.format, thought.context, first)
-            if not mass.calls(ended=thought.finish == "eos"):
-                return Evidence(
-                    pointer="",
-                    value=None,
-                    how="scored",
-                    probability=1.0 - mass.call,
-                    raw_probability=1.0 - mass.call,
-                    legal_mass=min(1.0, mass.call + mass.end),
-                )
-            called = mass.call
+            called, answer = mass.call, mass.answer(ended=thought.finish == "eos")
+            if called <= answer:
+                return require_sure(answered(called, answer), session.limits)
         # Where nothing stands before a name, what begins an answer stands among the names.
         other = self.format.text_open or None if answerable and not first else None
         before = self.places.name(thought.context, opening)
-        return await self._tool(session, before, options, called=called, other=other)
+        return await self._tool(session, before, options, called=called, answer=answer, other=other)
 
     async def _tool(
         self,
@@ -181,12 +183,13 @@ class TurnRunner:
         options: TurnOptions,
         *,
         called: float = 1.0,
+        answer: float = 0.0,
         other: str | None = None,
     ) -> Evidence:
         """Which tool is called, `before` being where its name would stand."""
         following = self.places.after_name
         names = list(self._callable(options))
-        return await choose_tool(session, before, names, following, other=other, called=called)
+        return await choose_tool(session, before, names, following, other=other, called=called, answer=answer)
 
     async def _step(
         self, session: Session, context: TokenContext, spoken: bool, options: TurnOptions, *, answerable: bool
@@ -209,29 +212,31 @@ class TurnRunner:
         """The free text is the answer, continued where its limit cut it off; after a note it is generated anew."""
         if options.form is not None:
             return await self._answer_with_form(session, messages, beginning, options.form, emit)
-        content, ids = "", ()
+        content, ids, ended_by = "", (), None
         finish: FinishReason = "length"
         start = self.places.text_start(beginning.settled)
         left, thought = session.limits.answer_tokens, beginning.thought
         reasoning = options.reasoning or self.reasoning
         if thought is not None and not reasoning.prefix:
             content, ids, finish = thought.text, thought.token_ids, thought.finish
+            ended_by = thought.ended_by
             left -= session.limits.reasoning_tokens
         if finish == "length" and left > 0:
             # An answer is no call: text that would begin one is not let through as prose.
-            stop = (self.format.marks if self._tools else ()) + options.stop
+            stop = (self.format.marks + self.format.result_marks if self._tools else ()) + options.stop
             prompt_ids = start + ids
             async with aclosing(session.generate(prompt_ids, max_tokens=left, stop=stop)) as chunks:
                 async for chunk in chunks:
                     content, ids, finish = content + chunk.text, ids + chunk.token_ids, chunk.finish or finish
+                    ended_by = chunk.stop or ended_by
                     if chunk.text:
                         await emit(AnswerDelta(text=chunk.text))
         # To a model that was not trained for calls such text is an example, which is text.
         before = text_before_call(content) if self._tools and self.format.native else None
         if before is not None:  # a call that it may not make is no answer either
             content, ids, finish = before, self.engine.tokenizer.encode(before), "stop"
-            if not before:
-                content, ids, finish = await plain_words(session, start, emit)
+        if not content.strip() and (before is not None or ended_by in self.format.result_marks):
+            content, ids, finish = await plain_words(session, start, emit)
         message = Message(role="assistant", content=content.strip(), reasoning=beginning.settled.thought)
         return TurnResult(message=message, token_ids=start + ids, finish=finish, decision=beginning.decision)
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from agentform.decoding.formats.probe import KEYS, NAMES, RESULT, TEXT, USER, Probe, ProbeCall, define
-from agentform.decoding.formats.types import TemplateRules
+from agentform.decoding.formats.types import RESULT_OPEN, TemplateRules
 from agentform.schema.json_text import dumps
 
 __all__ = ["adapt_messages", "adapt_tools", "learn_rules"]
@@ -121,7 +121,7 @@ def _adapted(rules: TemplateRules, message: Mapping[str, Any]) -> dict[str, Any]
     if "tool_call_id" in adapted:
         adapted["tool_call_id"] = adapted_id(rules, adapted["tool_call_id"])
     if adapted["role"] == "tool" and not rules.tool_role:
-        return {"role": "user", "content": f"<tool_response>\n{adapted['content']}\n</tool_response>"}
+        return {"role": "user", "content": f"{RESULT_OPEN}\n{adapted['content']}\n</tool_response>"}
     return adapted
 
 

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 from agentform.decoding.formats.values import JsonValues, ValueSpelling
 
 __all__ = [
+    "RESULT_OPEN",
     "ArgumentStyle",
     "CallLayout",
     "CallPiece",
@@ -19,6 +20,9 @@ __all__ = [
     "TemplateRules",
     "ToolCallFormat",
 ]
+
+RESULT_OPEN = "<tool_response>"
+"""Before a tool's result in the message of a user, for templates without a role for results."""
 
 
 class Slot(Enum):
@@ -190,6 +194,11 @@ class ToolCallFormat:
     """Line on which the next step is chosen, for models that know no calls."""
     reason: str = ""
     """Why the format is not native, or what of it could not be learned."""
+
+    @property
+    def result_marks(self) -> tuple[str, ...]:
+        """What begins a tool's result where results are text in a user's message: no model has business to write it."""
+        return () if self.rules.tool_role else (RESULT_OPEN,)
 
     @property
     def style(self) -> str:

@@ -51,11 +51,13 @@ class Reply:
                 self.thought += event.text
                 self._out(additional_kwargs={"reasoning_content": event.text})
             case ReasoningDelta() if self.hide_notes:
-                self.note += event.text
-                self._out(additional_kwargs={"reasoning_content": event.text})
+                seam = "\n\n" if self.thought and not self.note else ""
+                self.note += seam + event.text
+                self._out(additional_kwargs={"reasoning_content": seam + event.text})
             case ReasoningDelta() | AnswerDelta():
-                self.text += event.text
-                self._out(content=event.text)
+                piece = event.text if self.text else event.text.lstrip()  # no answer begins with white space
+                self.text += piece
+                self._out(content=piece)
             case ChoiceMade():
                 self.tool = None if event.decision.value is None else str(event.decision.value)
             case CallReady():
@@ -73,6 +75,8 @@ class Reply:
         self._out(tool_call_chunks=[written])
 
     def _out(self, content: str = "", **parts: Any) -> None:
+        if not content and not parts:
+            return
         self._blocks |= ({"text"} if content else set[str]()) | (parts.keys() & {"additional_kwargs"})
         if self.hand_out is not None:
             self.hand_out(AIMessageChunk(content=content, **parts))
@@ -154,8 +158,8 @@ def _metadata(reply: Reply, response: Response) -> dict[str, Any]:
 
 
 def _note(reply: Reply) -> dict[str, Any]:
-    """What was thought: between the model's own marks, or as a note, which then counts as said."""
-    text = reply.thought or reply.note
+    """What was thought: between the model's own marks, and as a note, which counts as said where it stands alone."""
+    text = reply.thought + reply.note
     return {"reasoning_content": text} if text else {}
 
 

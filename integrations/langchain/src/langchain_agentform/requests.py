@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.exceptions import ModelInvalidRequestError
 
-from agentform import Limits, Sampling, Tool, Toolbox
+from agentform import Limits, Reasoning, Sampling, Tool, Toolbox
 from langchain_agentform.schemas import schema_of
 from langchain_agentform.tools import ToolChoice, toolbox, wanted_choice
 
@@ -20,7 +20,9 @@ OPTIONS = frozenset(
         "conversation",
         "max_tokens",
         "model",
+        "chat_template_kwargs",
         "parallel_tool_calls",
+        "reasoning_effort",
         "reasoning_tokens",
         "response_format",
         "seed",
@@ -59,9 +61,11 @@ class Request:
     stop: tuple[str, ...]
     sampling: Sampling
     limits: Limits
+    reasoning: Reasoning | None
+    """How the model thinks in this turn, where it is asked for."""
 
 
-def request_of(options: Mapping[str, Any], limits: Limits) -> Request:
+def request_of(options: Mapping[str, Any], limits: Limits, reasoning: Reasoning | None = None) -> Request:
     """The request that options make, those of the model and of the call together.
 
     Raises:
@@ -80,7 +84,21 @@ def request_of(options: Mapping[str, Any], limits: Limits) -> Request:
         stop=tuple(options.get("stop") or ()),
         sampling=_sampling(options),
         limits=_limits(options, limits),
+        reasoning=_reasoning(options, reasoning or Reasoning()),
     )
+
+
+def _reasoning(options: Mapping[str, Any], own: Reasoning) -> Reasoning | None:
+    """The model's own way of thinking with the effort and the template arguments that this call asks for."""
+    effort, arguments = options.get("reasoning_effort"), options.get("chat_template_kwargs")
+    if effort is None and arguments is None:
+        return None
+    if effort is not None and not isinstance(effort, str):
+        raise ModelInvalidRequestError(f"reasoning_effort must be a word, such as 'low', got {effort!r}")
+    if arguments is not None and not isinstance(arguments, Mapping):
+        raise ModelInvalidRequestError(f"chat_template_kwargs must be a mapping, got {arguments!r}")
+    given = {**own.template_arguments, **cast("Mapping[str, Any]", arguments or {})}
+    return replace(own, effort=own.effort if effort is None else effort, template_arguments=given)
 
 
 def _form(said: Any) -> Tool[..., Any] | None:

@@ -97,7 +97,7 @@ class Turns:
                 f"this is {self.name!r}; for {options['model']!r} make another ChatAgentform"
             )
         with langchain_errors():
-            request = request_of(options, self.limits)
+            request = request_of(options, self.limits, self.reasoning)
             responder = self._responder or await anyio.to_thread.run_sync(self.responder)
             return await responder.respond(
                 to_messages(messages),
@@ -108,6 +108,7 @@ class Turns:
                 sampling=request.sampling,
                 limits=request.limits,
                 conversation=conversation,
+                reasoning=request.reasoning,
                 emit=reply.on_event,
             )
 
