@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from agentform.decoding.limits import Limits
-from agentform.forms.decisions import Decision, Decisions, OneOf, YesNo, decide
+from agentform.forms.decisions import Asked, Decision, Decisions, OneOf, YesNo, decide
 from agentform.forms.label_prior import PriorStore
 from agentform.messages import Message, ToolCall, ToolResult, Usage
 from agentform.schema.json_text import dumps
@@ -65,10 +65,13 @@ class DecisionEndpoint:
         if sum(map(_num_options, fields.questions)) > _MOST_OPTIONS:
             raise bad_request(f"the questions have more than {_MOST_OPTIONS:,} options together", param="questions")
         questions = {item.key: _question(item.fields, at) for at, item in enumerate(asked)}
+        instructions, said = _instructed(messages, questions)
         engine = self._clients.of(exchange.request).engine
 
         async def work(exchange: Exchange) -> None:
-            decisions = await decide(engine, messages, questions, limits=Limits(), priors=self._priors)
+            decisions = await decide(
+                engine, said, questions, instructions=instructions, limits=Limits(), priors=self._priors
+            )
             self._metrics.tokens(decisions.prompt_usage, decisions.usage)
             await exchange.answer(self._body(asked, decisions))
 
@@ -161,6 +164,13 @@ def _messages(given: str | Sequence[InputFields]) -> list[Message]:
     if not made:
         raise bad_request("the input must hold at least one message", param="input")
     return made
+
+
+def _instructed(messages: Sequence[Message], questions: Mapping[str, Asked]) -> tuple[str, Sequence[Message]]:
+    """The instructions of the input and of the questions as one text, as templates know one only; and what follows."""
+    num = next((at for at, message in enumerate(messages) if message.role != "system"), 0)
+    lines = [f"- {key}: {question.schema()['description']}" for key, question in questions.items()]
+    return "\n".join([*(message.content for message in messages[:num]), *lines]), messages[num:]
 
 
 def _call(item: CallFields) -> ToolCall:

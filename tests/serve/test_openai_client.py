@@ -249,6 +249,23 @@ def test_decisions_of_every_kind_come_in_the_order_asked():
     assert [row.label for row in score.probabilities] == ["low", "middle", "high"]
     assert (done.usage.output_tokens, done.usage.input_tokens > 50) == (0, True)
     assert "no bulb" in prompt_of(engine)
+    for line in (
+        "- urgent: It is urgent.",
+        "- team: Who? (bulbs: light)",
+        "- answer_3: How bad? (high: nobody can work)",
+    ):
+        assert line in prompt_of(engine)
+
+
+def test_a_decisions_instructions_are_one_message_with_those_of_the_input():
+    engine = ScriptedEngine([Fill("It is dark", {"answer_1": True})])
+    said = [{"role": "developer", "content": "Be fair."}, {"role": "user", "content": "It is dark"}]
+    questions = [{"type": "predicate", "instructions": "It is urgent."}]
+    with running(engine) as server, client(server) as each:
+        each.decisions.create(model="scripted", input=said, questions=questions)
+    prompt = prompt_of(engine)
+    assert prompt.startswith("<|im_start|>system\nBe fair.\n- answer_1: It is urgent.<|im_end|>")
+    assert prompt.count("<|im_start|>system") == 1
 
 
 @pytest.mark.parametrize(
