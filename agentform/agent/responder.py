@@ -31,7 +31,11 @@ from agentform.turn.types import TurnOptions, TurnResult
 __all__ = ["Responder", "Response", "ToolChoice", "UseTool"]
 
 _KEPT_CALLERS = 64
+_KEPT_CALLER_CHARACTERS = 4_000_000
+"""Of the instructions and definitions of tools that something was prepared for."""
 _KEPT_CONVERSATIONS = 256
+_KEPT_TOKENS = 1_000_000
+"""Of all conversations that have a name, together."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +102,12 @@ class Responder:
         self._scoring = scoring or Scoring.of(engine)
         self._reasoning = reasoning or Reasoning()
         self._priors = priors or priors_of(engine)
-        self._callers: BoundedDict[str, TurnRunner] = BoundedDict(_KEPT_CALLERS)
-        self._token_ids: BoundedDict[str, tuple[int, ...]] = BoundedDict(_KEPT_CONVERSATIONS)
+        self._callers: BoundedDict[str, TurnRunner] = BoundedDict(
+            _KEPT_CALLER_CHARACTERS, weight=lambda key, _: max(len(key), _KEPT_CALLER_CHARACTERS // _KEPT_CALLERS)
+        )
+        self._token_ids: BoundedDict[str, tuple[int, ...]] = BoundedDict(
+            _KEPT_TOKENS, weight=lambda _, ids: max(len(ids), _KEPT_TOKENS // _KEPT_CONVERSATIONS)
+        )
 
     async def respond(
         self,

@@ -21,6 +21,7 @@ from agentform.serve.chat import ChatEndpoint
 from agentform.serve.clients import Clients
 from agentform.serve.decisions import DecisionEndpoint
 from agentform.serve.exchange import Handler, exchange_app
+from agentform.serve.freed_memory import FreedMemory
 from agentform.serve.guards import FramingGuard, KeyGuard, LocalGuard, Recorder
 from agentform.serve.metrics import ServerMetrics
 from agentform.serve.problems import Problem, model_not_found
@@ -75,12 +76,14 @@ class Service:
             "/v1/decisions": decisions.handler,
             "/v1/systemone": systemone.handler,
         }
-        memory = BodyMemory(_BODIES_AT_ONCE * self.settings.max_body_bytes)
+        memory, freed = BodyMemory(_BODIES_AT_ONCE * self.settings.max_body_bytes), FreedMemory()
 
         def endpoint(handler: Handler) -> _Endpoint:
             settings, admission = self.settings, self.admission
             return _Endpoint(
-                exchange_app(handler, admission=admission, settings=settings, memory=memory, failed=self._failed)
+                exchange_app(
+                    handler, admission=admission, settings=settings, memory=memory, freed=freed, failed=self._failed
+                )
             )
 
         return [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from agentform.agent.responder import Responder, Response
@@ -15,6 +14,7 @@ from agentform.serve.chat_request import ChatRequest, chat_request, toolbox_of, 
 from agentform.serve.clients import Clients
 from agentform.serve.exchange import Exchange
 from agentform.serve.foreign_fields import HEADER, ignored_fields
+from agentform.serve.kept_toolboxes import KeptToolboxes
 from agentform.serve.metrics import ServerMetrics
 from agentform.serve.parsing import parse
 from agentform.serve.problems import bad_request, model_not_found
@@ -23,7 +23,6 @@ from agentform.tools.toolset import Toolbox
 
 __all__ = ["ChatEndpoint"]
 
-_KEPT_TOOLBOXES = 64
 _LONGEST_CONVERSATION = 512
 
 
@@ -58,8 +57,7 @@ class ChatEndpoint:
         self._settings = settings
         self._model = model
         self._metrics = metrics
-        # The same object for the same tools, for which the responder keeps what it prepared.
-        self._toolbox = lru_cache(maxsize=_KEPT_TOOLBOXES)(_toolbox)
+        self._toolboxes = KeptToolboxes(_toolbox)
 
     def handler(self, body: bytes, exchange: Exchange) -> Callable[[Exchange], Awaitable[None]]:
         """Read a request.
@@ -78,7 +76,7 @@ class ChatEndpoint:
             exchange.headers[HEADER] = ignored
         request = chat_request(fields, header, self._settings)
         client = self._clients.of(exchange.request)
-        toolbox = self._toolbox(tools_key(fields), client.name)
+        toolbox = self._toolboxes.of(tools_key(fields), client.name)
         completion = ChatCompletion(model=self._model, fingerprint=f"fp_{client.engine.info.digest[:12]}")
         asked = _PreparedChat(client.responder, request, toolbox, completion)
         if not fields.stream:
@@ -117,7 +115,6 @@ class ChatEndpoint:
         self._metrics.tokens(response.prompt_usage, response.usage)
 
 
-def _toolbox(key: str, client: str) -> Toolbox:
-    """Kept for each client: that another one uses the same tools is not to be told from the time that they take."""
-    del client
+def _toolbox(key: str) -> Toolbox:
+    """The tools that `tools_key` tells apart."""
     return toolbox_of([ToolFields.model_validate(tool) for tool in json.loads(key)])

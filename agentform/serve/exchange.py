@@ -7,6 +7,7 @@ import logging
 import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import anyio
@@ -16,6 +17,7 @@ from starlette.types import Message, Receive, Scope, Send
 from agentform._util.threads import REQUESTS
 from agentform.errors import AgentformError
 from agentform.serve.admission import Admission
+from agentform.serve.freed_memory import FreedMemory
 from agentform.serve.problems import Problem, Refused, problem_of
 from agentform.serve.receive import BodyMemory, read_body
 from agentform.serve.settings import ServerSettings
@@ -99,19 +101,24 @@ def exchange_app(
     admission: Admission,
     settings: ServerSettings,
     memory: BodyMemory,
+    freed: FreedMemory,
     failed: Callable[[Exception], None],
 ) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
     """An ASGI endpoint that reads a JSON body and does the work the handler makes of it."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = Exchange(Request(scope, receive), send)
+        exchange, size = Exchange(Request(scope, receive), send), 0
         try:
             body = await read_body(exchange.request, settings, memory)
             if body is None:
                 return
-            await _until_gone(receive, lambda: _work(handler, body, exchange, admission, failed))
+            size = len(body)
+            await _until_gone(receive, partial(_work, handler, body, exchange, admission, failed))
         except Refused as refused:
             await exchange.fail(refused.problem)
+        finally:
+            body = None
+            await freed.after(size)
 
     return app
 

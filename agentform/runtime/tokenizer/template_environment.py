@@ -20,7 +20,8 @@ from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
-from agentform.runtime.tokenizer.template_limits import Bounded, check_product
+from agentform.runtime.tokenizer.template_growth import bounded_filters, check_binary, check_method
+from agentform.runtime.tokenizer.template_limits import Bounded
 
 __all__ = ["compile_template"]
 
@@ -36,6 +37,7 @@ def compile_template(source: str) -> Template:
     """
     environment = _Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols, Bounded])
     environment.filters["tojson"] = _to_json
+    environment.filters = bounded_filters(environment.filters)
     environment.globals |= {
         "raise_exception": _raise_exception,
         "strftime_now": _strftime_now,
@@ -48,13 +50,16 @@ def compile_template(source: str) -> Template:
 class _Sandbox(ImmutableSandboxedEnvironment):
     """Jinja's immutable sandbox, in which a template may still fill lists that it made itself, within bounds."""
 
-    intercepted_binops = frozenset({"*", "**"})
+    intercepted_binops = frozenset({"*", "**", "+", "%"})
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         if operator == "**" and isinstance(right, int) and right > _MOST_EXPONENT:
             raise SecurityError("the template computes with numbers larger than a prompt has use for")
-        check_product(left, right)
+        check_binary(operator, left, right)
         return super().call_binop(context, operator, left, right)
+
+    def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # names as Jinja's
+        return super().call(__context, __obj, *check_method(__obj, args, kwargs), **kwargs)
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         bounded = next(each for each in self.extensions.values() if isinstance(each, Bounded))

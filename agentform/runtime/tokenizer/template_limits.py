@@ -11,14 +11,16 @@ from jinja2 import Template
 from jinja2.environment import Environment
 from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension
-from jinja2.nodes import ExprStmt, For
+from jinja2.nodes import Concat, Expr, ExprStmt, For, Node
 from jinja2.nodes import Template as Tree
+from jinja2.visitor import NodeTransformer
 
-__all__ = ["Bounded", "check_product", "render_within"]
+from agentform.runtime.tokenizer.template_growth import MOST_CHARACTERS, joined
+
+__all__ = ["Bounded", "render_within"]
 
 _MOST_S = 20.0
 _MOST_TURNS = 2_000_000
-_MOST_CHARACTERS = 1 << 26
 
 
 class _Spent(threading.local):
@@ -29,22 +31,39 @@ class _Spent(threading.local):
 
 
 class Bounded(Extension):
-    """Counts the turns of all loops, and looks at the clock in each."""
+    """Counts the turns of all loops, looks at the clock in each, and bounds what `~` puts together."""
 
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment)
         self.spent = _Spent()
 
     def watch(self, tree: Tree) -> Tree:
-        """Put the check into each loop of a parsed template."""
+        """Put the checks into each loop of a parsed template, and into each `~`."""
+        _Concatenations(self).visit(tree)
         for loop in tree.find_all(For):
             loop.body.insert(0, ExprStmt(self.call_method("_turn")).set_lineno(loop.lineno))
         return tree
+
+    def concatenation(self, parts: list[Expr], line: int) -> Node:
+        """What stands for `parts` with `~` between them."""
+        return self.call_method("_joined", parts, lineno=line)
 
     def _turn(self) -> None:
         self.spent.turns += 1
         if self.spent.turns > _MOST_TURNS or time.monotonic() > self.spent.until:
             raise SecurityError(f"the template takes more than {_MOST_TURNS:,} turns of loops or {_MOST_S:g} s")
+
+    def _joined(self, *parts: Any) -> str:
+        return joined("", parts)
+
+
+class _Concatenations(NodeTransformer):
+    def __init__(self, bounded: Bounded) -> None:
+        self._bounded = bounded
+
+    def visit_Concat(self, node: Concat) -> Node:
+        self.generic_visit(node)
+        return self._bounded.concatenation(node.nodes, node.lineno)
 
 
 def render_within(template: Template, values: Mapping[str, Any]) -> str:
@@ -61,30 +80,10 @@ def render_within(template: Template, values: Mapping[str, Any]) -> str:
         bounded.spent.until = float("inf")
 
 
-def check_product(left: Any, right: Any) -> None:
-    """Refuse to repeat a text or list until it fills the memory, and to multiply numbers until they do.
-
-    Raises:
-        jinja2.exceptions.SecurityError: the product would be larger than anything that a prompt has use for.
-    """
-    sizes = [len(value) if isinstance(value, (str, list, tuple)) else _magnitude(value) for value in (left, right)]
-    if sizes[0] * sizes[1] > _MOST_CHARACTERS and any(isinstance(value, (str, list, tuple)) for value in (left, right)):
-        raise SecurityError("the template repeats something more often than a prompt has room for")
-    if any(isinstance(value, int) and value.bit_length() > _MOST_BITS for value in (left, right)):
-        raise SecurityError("the template computes with numbers larger than a prompt has use for")
-
-
-_MOST_BITS = 4096
-
-
-def _magnitude(value: Any) -> int:
-    return max(0, value) if isinstance(value, int) else 1
-
-
 def _within_size(pieces: Iterable[str]) -> Iterable[str]:
     size = 0
     for piece in pieces:
         size += len(piece)
-        if size > _MOST_CHARACTERS:
-            raise SecurityError(f"the template writes more than {_MOST_CHARACTERS:,} characters")
+        if size > MOST_CHARACTERS:
+            raise SecurityError(f"the template writes more than {MOST_CHARACTERS:,} characters")
         yield piece

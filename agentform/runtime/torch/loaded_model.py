@@ -7,11 +7,11 @@ from pathlib import Path
 
 import torch
 
+from agentform._util.freed_memory import give_back_freed_memory
 from agentform.errors import EngineError
 from agentform.runtime.models.checked import check_config, readable
 from agentform.runtime.models.digest import digest_of
 from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
-from agentform.runtime.torch.cpu.process_tuning import give_back_freed_memory
 from agentform.runtime.torch.cpu.select import Weights, make_products
 from agentform.runtime.torch.forward.transformers_adapter import CausalModel, load_model
 

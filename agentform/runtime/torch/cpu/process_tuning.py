@@ -1,16 +1,14 @@
-"""What torch leaves behind in a process: threads, prepared products and freed memory, each kept small."""
+"""What torch leaves behind in a process: threads and prepared products, both kept small."""
 
 from __future__ import annotations
 
-import ctypes
 import os
-import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import TypeVar
 
-__all__ = ["bound_kernel_caches", "give_back_freed_memory", "in_short_thread"]
+__all__ = ["bound_kernel_caches", "in_short_thread"]
 
 T = TypeVar("T")
 
@@ -50,12 +48,3 @@ def bound_kernel_caches() -> None:
     """
     for name in _CACHE_VARIABLES:
         os.environ.setdefault(name, str(_CACHE_ENTRIES))
-
-
-def give_back_freed_memory() -> None:
-    """For a moment after which much less is needed than before; does nothing where the C library has no such call."""
-    if sys.platform != "linux":
-        return
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)

@@ -10,6 +10,7 @@ from typing import Literal
 import torch
 from torch import nn
 
+from agentform._util.freed_memory import give_back_freed_memory
 from agentform.errors import AgentformError
 from agentform.runtime.models.gguf import add_four_bit
 from agentform.runtime.models.int4_file import FOUR_BIT_FILE, FourBitFile, FourBitWeight
@@ -17,7 +18,6 @@ from agentform.runtime.models.manifest import read_manifest
 from agentform.runtime.torch.cpu.fused_layer import fuse_blocks, merged
 from agentform.runtime.torch.cpu.int4 import FourBitLinear, can_multiply_four_bit
 from agentform.runtime.torch.cpu.packed import PackedLinear, can_pack, pack_linears
-from agentform.runtime.torch.cpu.process_tuning import give_back_freed_memory
 from agentform.runtime.torch.forward.llama import DenseModel
 
 __all__ = ["Weights", "make_products"]

@@ -8,8 +8,9 @@ import threading
 
 import pytest
 
-from agentform.runtime.torch.cpu import process_tuning
-from agentform.runtime.torch.cpu.process_tuning import bound_kernel_caches, give_back_freed_memory, in_short_thread
+from agentform._util import freed_memory
+from agentform._util.freed_memory import give_back_freed_memory
+from agentform.runtime.torch.cpu.process_tuning import bound_kernel_caches, in_short_thread
 from tests.support.tiny_model import write_tiny_model
 
 # What loading a real model computes is enough for OpenMP to share it out; a tiny one's is not.
@@ -71,15 +72,15 @@ def test_the_c_library_is_asked_where_it_can_be(monkeypatch):
         malloc_trim = staticmethod(asked.append)
 
     monkeypatch.setattr(ctypes, "CDLL", lambda name: Library)
-    monkeypatch.setattr(process_tuning.sys, "platform", "linux")
+    monkeypatch.setattr(freed_memory.sys, "platform", "linux")
     give_back_freed_memory()
     assert asked == [0]
 
 
 def test_other_systems_and_libraries_are_left_alone(monkeypatch):
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
-    monkeypatch.setattr(process_tuning.sys, "platform", "linux")
+    monkeypatch.setattr(freed_memory.sys, "platform", "linux")
     give_back_freed_memory()
     monkeypatch.setattr(ctypes, "CDLL", None)
-    monkeypatch.setattr(process_tuning.sys, "platform", "darwin")
+    monkeypatch.setattr(freed_memory.sys, "platform", "darwin")
     give_back_freed_memory()
