@@ -12,7 +12,7 @@ from agentform._util.threads import STORES
 __all__ = ["FreedMemory"]
 
 _LARGE_BYTES = 128 << 10
-"""A body of that size is read into twenty times as much."""
+"""What is read from a body takes a multiple of its bytes."""
 
 
 class FreedMemory:

@@ -11,7 +11,7 @@ from agentform.tools.toolset import Toolbox
 __all__ = ["KeptToolboxes"]
 
 _KEPT_CHARACTERS = 4_000_000
-"""Of the texts that the toolboxes were made from; made, a toolbox takes about twenty times as much memory."""
+"""Of the texts that the toolboxes were made from; made, a toolbox takes a multiple of that."""
 _MOST_TOOLBOXES = 64
 
 
