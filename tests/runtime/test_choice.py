@@ -9,6 +9,7 @@ from agentform.runtime import choice
 from agentform.runtime.choice import choose_engine
 from agentform.runtime.load import load_engine
 from agentform.runtime.models.machine import Machine, this_machine
+from tests.support.extras import needs_llama_cpp
 from tests.support.gguf_zoo import write_tiny_gguf
 
 AVX2 = Machine(processor="x86_64", has_bfloat16=False, has_cuda=False, has_torch=True, has_llama_cpp=True)
@@ -66,6 +67,7 @@ def test_a_folder_without_gguf_is_not_for_llama_cpp(places, tmp_path):
         choose_engine(str(tmp_path), asked="llama_cpp")
 
 
+@needs_llama_cpp
 def test_load_engine_takes_files_and_folders_and_the_settings_of_their_engine(tmp_path):
     file = write_tiny_gguf("attention", tmp_path / "tiny.gguf")
     for name in (str(file), str(tmp_path)):

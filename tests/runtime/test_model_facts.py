@@ -4,7 +4,10 @@ from typer.testing import CliRunner
 
 from agentform.cli.app import app
 from agentform.runtime.model_facts import facts_of
+from tests.support.extras import needs_llama_cpp
 from tests.support.gguf_zoo import write_tiny_gguf
+
+pytestmark = needs_llama_cpp
 
 
 def test_a_file_is_told_of_in_lines(tmp_path):

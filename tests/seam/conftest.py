@@ -29,7 +29,9 @@ from tests.support.gguf_of_model import write_gguf_of
 from tests.support.tiny_model import write_tiny_model
 from tests.support.waiting import PATIENCE_S
 
-ENGINES = ["torch", "llama_cpp", "double"]
+ENGINES = ["torch", "double"]
+if find_spec("xllamacpp") is not None:
+    ENGINES += ["llama_cpp"]
 if find_spec("sglang") is not None:
     ENGINES += ["sglang", "server", "router"]
 CONTEXT_TOKENS = 512
