@@ -13,7 +13,7 @@ from agentform.decoding.formats.spelling import key_order
 from agentform.decoding.insertion_point import InsertionPoint, unframed
 from agentform.decoding.prompt_work import TOOL_CHARACTERS, check_fits, num_characters, prompt_work
 from agentform.decoding.session import Session
-from agentform.decoding.thinking import SettledPrompt, template_arguments, think_first
+from agentform.decoding.thinking import SettledPrompt, settle, template_arguments, think_first
 from agentform.decoding.token_context import TokenContext, continue_from, splice
 from agentform.decoding.tool_format import (
     ToolCallFormat,
@@ -49,6 +49,16 @@ from agentform.turn.reasoning import Reasoning, Thought, think
 from agentform.turn.types import TurnOptions, TurnResult
 
 __all__ = ["TurnRunner"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Request:
+    """What a turn was asked for."""
+
+    messages: Sequence[Message]
+    options: TurnOptions
+    reasoning: Reasoning
+    emit: Emit
 
 
 @dataclass(frozen=True)
@@ -115,10 +125,11 @@ class TurnRunner:
         size = num_characters(messages, self.instructions) + TOOL_CHARACTERS * len(self.targets)
         options = options or TurnOptions()
         reasoning = options.reasoning or self.reasoning
+        request = _Request(messages=messages, options=options, reasoning=reasoning, emit=emit)
         prompt_ids = await prompt_work(size, self._checked_prompt, messages, past, reasoning)
         settled = await think_first(session, self.format, prompt_ids, reasoning, emit=emit)
         if not (options.may_call and self._callable(options)):
-            return await self._answer(session, messages, _Beginning(settled), options, emit)
+            return await self._answer(session, request, _Beginning(settled))
         thought = await think(
             session,
             settled.ids,
@@ -131,15 +142,15 @@ class TurnRunner:
         )
         prose_call = None if thought.called or thought.stopped else recover(thought.content, self._callable(options))
         if prose_call is not None:
-            return await self._recovered(session, messages, settled, thought, prose_call, emit)
+            return await self._recovered(session, request, settled, thought, prose_call)
         thought = self._meant(settled, thought)
         decision = await self._next_step(session, settled, thought, options)
         await emit(ChoiceMade(decision=decision))
         if decision.value is not None or reasoning.prefix or options.form is not None:
             session.count_reasoning(thought.num_tokens)
         if decision.value is None:
-            return await self._answer(session, messages, _Beginning(settled, thought, decision), options, emit)
-        return await self._calls(session, messages, settled, thought, decision, options, emit)
+            return await self._answer(session, request, _Beginning(settled, thought, decision))
+        return await self._calls(session, request, settled, thought, decision)
 
     def _meant(self, settled: SettledPrompt, thought: Thought) -> Thought:
         """The free text up to a call that the model wrote in other marks than its own, or of a tool it made up."""
@@ -203,21 +214,21 @@ class TurnRunner:
             lead=("\n" if spoken else "") + lead,
             answer=self._answer_name if answerable else None,
             scoring=self.scoring,
-            priors=lambda: self._priors_at(lambda empty: unframed(empty.with_text(lead)), "action"),
+            priors=lambda: self._priors_at(
+                lambda empty: unframed(TokenContext(ids=self._settled(empty).ids, tail=lead)), "action"
+            ),
         )
 
-    async def _answer(
-        self, session: Session, messages: Sequence[Message], beginning: _Beginning, options: TurnOptions, emit: Emit
-    ) -> TurnResult:
+    async def _answer(self, session: Session, request: _Request, beginning: _Beginning) -> TurnResult:
         """The free text is the answer, continued where its limit cut it off; after a note it is generated anew."""
+        options, emit = request.options, request.emit
         if options.form is not None:
-            return await self._answer_with_form(session, messages, beginning, options.form, emit)
+            return await self._answer_with_form(session, request, beginning, options.form)
         content, ids, ended_by = "", (), None
         finish: FinishReason = "length"
         start = self.places.text_start(beginning.settled)
         left, thought = session.limits.answer_tokens, beginning.thought
-        reasoning = options.reasoning or self.reasoning
-        if thought is not None and not reasoning.prefix:
+        if thought is not None and not request.reasoning.prefix:
             content, ids, finish = thought.text, thought.token_ids, thought.finish
             ended_by = thought.ended_by
             left -= session.limits.reasoning_tokens
@@ -241,7 +252,7 @@ class TurnRunner:
         return TurnResult(message=message, token_ids=start + ids, finish=finish, decision=beginning.decision)
 
     async def _answer_with_form(
-        self, session: Session, messages: Sequence[Message], beginning: _Beginning, form: Target, emit: Emit
+        self, session: Session, request: _Request, beginning: _Beginning, form: Target
     ) -> TurnResult:
         """The form is filled after the free text, if there is any, which counts as reasoning."""
         thought = beginning.thought
@@ -249,12 +260,12 @@ class TurnRunner:
         filling = Filling(
             target=form,
             point=point if thought is None else unframed(thought.context, spoken=bool(thought.content)),
-            priors=self._priors_at(unframed, "form"),
+            priors=self._priors_at(self._text_point, "form"),
             scoring=self.scoring,
             refusal=RefusalPrompt(
-                messages=messages, point=lambda shown: unframed(TokenContext(ids=self.prompt(shown)))
+                messages=request.messages, point=lambda shown: self._text_point(self._shown(request, shown))
             ),
-            watch=Watch(emit=emit),
+            watch=Watch(emit=request.emit),
         )
         state = await fill_form(session, filling)
         end = filling.point.json().with_text(state.json_text)
@@ -267,25 +278,18 @@ class TurnRunner:
         )
 
     async def _calls(
-        self,
-        session: Session,
-        messages: Sequence[Message],
-        settled: SettledPrompt,
-        thought: Thought,
-        decision: Evidence,
-        options: TurnOptions,
-        emit: Emit,
+        self, session: Session, request: _Request, settled: SettledPrompt, thought: Thought, decision: Evidence
     ) -> TurnResult:
         """The call that was decided on, and as many more as the model makes before it wants to see a result."""
         opening = settled.before_calls(self.format, after_text=bool(thought.content))
         calls: list[ToolCall] = []
         end = thought.context
         while True:
-            framing = self.places.framing(messages, str(decision.value), len(calls))
+            framing = self.places.framing(request.messages, str(decision.value), len(calls))
             point = self.places.arguments(
                 end, framing, str(decision.value), opening, spoken=bool(calls or thought.content)
             )
-            call, after_call = await self._call(session, messages, thought.content, decision, framing, point, emit)
+            call, after_call = await self._call(session, request, thought.content, decision, framing, point)
             if any((made.name, made.arguments) == (call.name, call.arguments) for made in calls):
                 break  # it has nothing new to ask for
             calls.append(call)
@@ -293,10 +297,10 @@ class TurnRunner:
             if len(calls) >= self._most_calls(session):
                 break
             session.begin_call()
-            more = await self._another(session, end, options)
+            more = await self._another(session, end, request.options)
             if more is None:
                 break
-            await emit(ChoiceMade(decision=more))
+            await request.emit(ChoiceMade(decision=more))
             decision, opening = more, self.format.layout.between
         return self._called(settled, thought.content, calls, end, thought.finish)
 
@@ -318,12 +322,11 @@ class TurnRunner:
     async def _call(
         self,
         session: Session,
-        messages: Sequence[Message],
+        request: _Request,
         content: str,
         decision: Evidence,
         framing: CallFraming,
         point: InsertionPoint,
-        emit: Emit,
     ) -> tuple[ToolCall, TokenContext]:
         """The call with its arguments decided, and the context after it."""
         name = str(decision.value)
@@ -334,12 +337,12 @@ class TurnRunner:
             priors=self._priors_at(lambda context: self.places.first_arguments(context, name), name),
             scoring=self.scoring,
             refusal=RefusalPrompt(
-                messages=messages,
-                point=lambda shown: self.places.first_arguments(TokenContext(ids=self.prompt(shown)), name),
+                messages=request.messages,
+                point=lambda shown: self.places.first_arguments(self._shown(request, shown), name),
                 tool=name,
                 content=content,
             ),
-            watch=Watch(emit=emit, call_id=framing.id, tool=name),
+            watch=Watch(emit=request.emit, call_id=framing.id, tool=name),
         )
         state = await fill_form(session, filling)
         call = ToolCall(
@@ -353,20 +356,14 @@ class TurnRunner:
         return call, self.places.after(point, framing, state.json_text)
 
     async def _recovered(
-        self,
-        session: Session,
-        messages: Sequence[Message],
-        settled: SettledPrompt,
-        thought: Thought,
-        prose_call: Recovered,
-        emit: Emit,
+        self, session: Session, request: _Request, settled: SettledPrompt, thought: Thought, prose_call: Recovered
     ) -> TurnResult:
         """The call that the model wrote in its free text, put into the frame."""
         decision = Evidence(pointer="", value=prose_call.name, how="generated")
-        await emit(ChoiceMade(decision=decision))
+        await request.emit(ChoiceMade(decision=decision))
         session.count_reasoning(thought.num_tokens)
         context = continue_from(self.engine.tokenizer, thought.prompt_ids, thought.token_ids, prose_call.content)
-        framing = self.places.framing(messages, prose_call.name, 0)
+        framing = self.places.framing(request.messages, prose_call.name, 0)
         opening = settled.before_calls(self.format, after_text=bool(prose_call.content))
         point = self.places.arguments(context, framing, prose_call.name, opening, spoken=bool(prose_call.content))
         call = ToolCall(
@@ -393,6 +390,17 @@ class TurnRunner:
             finish=finish,
             decision=calls[0].decision,
         )
+
+    def _text_point(self, prompt: TokenContext) -> InsertionPoint:
+        """Where a form that is an answer begins after a prompt; a thought that it opens is closed at once."""
+        return unframed(TokenContext(ids=self.places.text_start(self._settled(prompt))))
+
+    def _settled(self, prompt: TokenContext) -> SettledPrompt:
+        return settle(self.engine.tokenizer, self.format, prompt.ids)
+
+    def _shown(self, request: _Request, messages: Sequence[Message]) -> TokenContext:
+        """The prompt of these messages, rendered as the turn's own."""
+        return TokenContext(ids=self.prompt(messages, reasoning=request.reasoning))
 
     def _priors_at(self, point: Callable[[TokenContext], InsertionPoint], *identity: object) -> Priors:
         """Label priors measured at the same place after content-free messages."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import pytest
+from pydantic import BaseModel, field_validator
 
 from agentform.decoding.limits import Limits
 from agentform.decoding.session import Session
@@ -14,13 +15,14 @@ from agentform.forms.fill import fill
 from agentform.messages import Message, Usage
 from agentform.runtime.engine import Chunk
 from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
+from agentform.schema.target import load
 from agentform.tools.tool import tool
 from agentform.turn.reasoning import Reasoning
 from agentform.turn.turn import TurnRunner
 from agentform.turn.types import TurnOptions
 from tests.support.call_templates import THINKING_TEMPLATES
 from tests.support.recording_engine import RecordingEngine
-from tests.support.tiny_tokenizer import write_tiny_tokenizer
+from tests.support.tiny_tokenizer import CHATML, write_tiny_tokenizer
 
 pytestmark = pytest.mark.anyio
 OPENED, SWITCH = (
@@ -150,3 +152,82 @@ async def test_a_form_is_never_filled_inside_a_thought(tmp_path):
     told = [engine.tokenizer.decode(request.prompt_ids) for request in engine.scored if not request.aside]
     assert "hello the world\n</think>" in told[-1]
     assert (await fill(engine, "How?", form, think=Thinking(max_tokens=0))).reasoning == ""
+
+
+class Word(BaseModel):
+    """A word."""
+
+    said: str
+
+    @field_validator("said")
+    @classmethod
+    def only_hello(cls, said: str) -> str:
+        if said != "hello":
+            raise ValueError("say hello")
+        return said
+
+
+class Corrected(Thinker):
+    """Writes another word after it was told that the first one is not valid."""
+
+    async def generate(self, request):
+        told = self.tokenizer.decode(request.prompt_ids)
+        written = "hello" if "say hello" in told else "world"
+        if request.grammar is not None:
+            self.generated.append(request)
+            yield Chunk(text=f'{request.grammar.lead}"{written}"{request.grammar.follow}')
+            yield Chunk(finish="grammar", usage=Usage())
+        elif "</parameter>" in "".join(request.stop):
+            self.generated.append(request)
+            yield Chunk(text=written)
+            yield Chunk(finish="stop", stop=request.stop[0], usage=Usage())
+        else:
+            async for chunk in super().generate(request):
+                yield chunk
+
+
+REFUSED = {
+    "a call": ({"say": load(Word, name="say")}, {}),
+    "a form": ({}, {"form": load(Word)}),
+}
+
+
+def corrected(folder, template):
+    return Corrected(HFTokenizer(write_tiny_tokenizer(folder, template=template)), score_branch=later)
+
+
+@pytest.mark.parametrize("what", REFUSED)
+async def test_what_was_refused_is_shown_under_the_turns_own_template_arguments(tmp_path, what):
+    targets, wanted = REFUSED[what]
+    engine = corrected(tmp_path, "{{ mood or 'dull' }}" + OPENED)
+    reasoning = Reasoning(effort="high", template_arguments={"mood": "bright"})
+    result, _, _ = await turn(engine, targets=targets, options=TurnOptions(reasoning=reasoning, **wanted))
+    assert result.message.calls or result.filled
+    own = [engine.tokenizer.decode(r.prompt_ids) for r in engine.generated]
+    assert any("say hello" in text for text in own)
+    assert all("bright" in text and "dull" not in text for text in own)
+
+
+@pytest.mark.parametrize("template", [OPENED, SWITCH])
+@pytest.mark.parametrize("what", REFUSED)
+async def test_what_was_refused_is_never_filled_again_inside_a_thought(tmp_path, what, template):
+    targets, wanted = REFUSED[what]
+    engine = corrected(tmp_path, template)
+    await turn(engine, targets=targets, options=TurnOptions(**wanted))
+    written = [engine.tokenizer.decode(r.prompt_ids) for r in engine.generated]
+    again = [text for text in written if "say hello" in text]
+    assert again
+    assert all(text.count("<think>") == text.count("</think>") for text in again)
+
+
+@pytest.mark.parametrize("what", ["a form", "a step"])
+async def test_label_priors_are_measured_outside_of_a_thought(tmp_path, what):
+    no_calls = CHATML.replace("{% endif %}", "{{ '<think>\\n' }}{% endif %}")
+    engine = engine_of(tmp_path, OPENED if what == "a form" else no_calls)
+    form = load({"type": "object", "properties": {"place": {"enum": ["in", "out"]}}, "required": ["place"]})
+    targets = {} if what == "a form" else {"weather": weather.target}
+    engine.calls = what == "a form"
+    await turn(engine, targets=targets, options=TurnOptions(form=form))
+    told = [engine.tokenizer.decode(request.prompt_ids) for request in engine.scored if request.aside]
+    assert told
+    assert all(text.count("<think>") == text.count("</think>") == 1 for text in told)
