@@ -256,10 +256,11 @@ class TurnRunner:
     ) -> TurnResult:
         """The form is filled after the free text, if there is any, which counts as reasoning."""
         thought = beginning.thought
-        point = unframed(TokenContext(ids=self.places.text_start(beginning.settled)))
+        spoken = thought is not None and bool(thought.content)
+        start = TokenContext(ids=self.places.text_start(beginning.settled))
         filling = Filling(
             target=form,
-            point=point if thought is None else unframed(thought.context, spoken=bool(thought.content)),
+            point=unframed(thought.context if thought is not None and spoken else start, spoken=spoken),
             priors=self._priors_at(self._text_point, "form"),
             scoring=self.scoring,
             refusal=RefusalPrompt(

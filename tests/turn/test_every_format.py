@@ -12,6 +12,7 @@ from agentform.decoding.session import Session
 from agentform.messages import Message, ToolResult, Usage
 from agentform.runtime.engine import Chunk
 from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
+from agentform.schema.target import load
 from agentform.tools.tool import tool
 from agentform.turn.turn import TurnRunner
 from agentform.turn.types import TurnOptions
@@ -150,3 +151,33 @@ async def test_a_number_that_is_none_is_written_again_under_a_grammar(tmp_path, 
     asked = [Message(role="user", content="Wait.")]
     result = await runner.turn(Session(engine, limits=Limits()), asked, options=options, emit=ignore)
     assert result.message.calls[0].arguments == {"days": 12}
+
+
+class Silent(RecordingEngine):
+    """Ends its turn as soon as it may."""
+
+    async def generate(self, request):
+        self.generated.append(request)
+        yield Chunk(finish="eos", usage=Usage())
+
+
+def last(prompt, branch):
+    return tuple(-0.1 if at == len(branch.candidates) - 1 else -5.0 for at, _ in enumerate(branch.candidates))
+
+
+@pytest.mark.parametrize("name", CALL_TEMPLATES)
+async def test_a_form_that_is_the_answer_stands_where_the_template_writes_text(tmp_path, name):
+    tokenizer = HFTokenizer(write_tiny_tokenizer(tmp_path, template=CALL_TEMPLATES[name]))
+    engine = Silent(tokenizer, score_branch=last)
+    runner = TurnRunner(engine=engine, targets={"weather_of": weather_of.target, "wait": wait.target})
+
+    async def ignore(event):
+        del event
+
+    form = load({"type": "object", "properties": {"place": {"enum": ["in", "out"]}}, "required": ["place"]})
+    asked = [Message(role="user", content="How is it?")]
+    options = TurnOptions(form=form)
+    result = await runner.turn(Session(engine, limits=Limits()), asked, options=options, emit=ignore)
+    assert (result.message.calls, result.message.content) == ((), '{"place": "out"}')
+    following = tokenizer.decode(runner.prompt([*asked, result.message, Message(role="user", content="And now?")]))
+    assert following.startswith(tokenizer.decode(result.token_ids))
