@@ -75,15 +75,14 @@ def stats(source: str, console: Console, *, watch: bool, every_s: float) -> None
     Raises:
         InvalidInput: there is no such folder or server.
     """
-    view = _view(source)
-    shown = view()
     if not watch:
         if is_url(source):
             show_statistics(fetch_statistics(source), console)
         else:
-            console.print(shown)
+            stats_of_folder(Path(source), console)
         return
-    with Live(shown, console=console, auto_refresh=False) as live:
+    view = _view(source)
+    with Live(view(), console=console, auto_refresh=False) as live:
         try:
             while True:
                 live.refresh()
@@ -203,7 +202,10 @@ def inspect_folder(folder: Path, console: Console) -> None:
     """
     table = Table("entry", "model", "tokens", "snapshot", "last used", "state", title=str(folder))
     for place in _places(folder):
-        used = datetime.fromtimestamp(place.stat().st_mtime, UTC).isoformat(sep=" ", timespec="seconds")
+        try:
+            used = datetime.fromtimestamp(place.stat().st_mtime, UTC).isoformat(sep=" ", timespec="seconds")
+        except FileNotFoundError:  # an engine removed it meanwhile
+            continue
         try:
             entry = read_entry(place)
         except (EngineError, OSError) as error:

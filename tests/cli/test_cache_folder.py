@@ -5,6 +5,7 @@ import os
 import pytest
 from rich.console import Console
 
+from agentform.cli import cache_stats
 from agentform.cli.cache_stats import inspect_folder, show_statistics, stats_of_folder
 from agentform.errors import InvalidInput
 from agentform.runtime.cache.statistics import CacheStatistics, ConversationStatistics
@@ -36,6 +37,13 @@ def test_inspect_reads_every_entry(folder, console):
     text = console.export_text()
     assert "10 bytes" in text
     assert "have its digest" in text
+
+
+def test_an_entry_that_an_engine_removes_meanwhile_is_passed_over(folder, console, monkeypatch):
+    monkeypatch.setattr(cache_stats, "_places", lambda folder: [folder / "gone"])
+    stats_of_folder(folder, console)
+    inspect_folder(folder, console)
+    assert "gone" not in console.export_text()
 
 
 def test_no_folder_is_an_error(tmp_path, console):
