@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from types import SimpleNamespace
 
 import anyio
 import pytest
@@ -118,7 +119,8 @@ async def test_waits_between_attempts_double(monkeypatch):
     async def sleep(seconds):
         waits.append(seconds)
 
-    monkeypatch.setattr("agentform.tools.policy.anyio.sleep", sleep)
+    own_anyio = SimpleNamespace(sleep=sleep, move_on_after=anyio.move_on_after)  # others' naps are none of these
+    monkeypatch.setattr("agentform.tools.policy.anyio", own_anyio)
 
     @tool(retries=3, backoff_s=0.5)
     async def broken() -> None:

@@ -117,6 +117,7 @@ def test_no_server_is_one_error():
 def test_stats_of_a_server_are_shown(server):
     console = Console(file=io.StringIO(), width=120)
     stats(server.url, console, watch=False, every_s=1)
+    assert server.looks == 1
     assert "50.0%" in console.file.getvalue()
     assert "cold: 1" in console.file.getvalue()
     assert "conversation" not in console.file.getvalue()
@@ -130,7 +131,7 @@ def test_watching_shows_each_look_until_interrupted(server, monkeypatch):
         if len(naps) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("agentform.cli.cache_stats.time.sleep", nap)
+    monkeypatch.setattr("agentform.cli.cache_stats.time", SimpleNamespace(sleep=nap))
     console = Console(file=io.StringIO(), width=120, force_terminal=True)
     stats(server.url, console, watch=True, every_s=0.5)
     assert naps == [0.5] * 3
@@ -147,7 +148,7 @@ def test_watching_goes_on_when_a_server_is_away(server, monkeypatch):
             return
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("agentform.cli.cache_stats.time.sleep", nap)
+    monkeypatch.setattr("agentform.cli.cache_stats.time", SimpleNamespace(sleep=nap))
     console = Console(file=io.StringIO(), width=120, force_terminal=True)
     stats(server.url, console, watch=True, every_s=0.5)
     assert "trying again" in console.file.getvalue()
@@ -157,7 +158,7 @@ def test_watching_a_folder_shows_what_it_holds(tmp_path, monkeypatch):
     def nap(seconds):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("agentform.cli.cache_stats.time.sleep", nap)
+    monkeypatch.setattr("agentform.cli.cache_stats.time", SimpleNamespace(sleep=nap))
     console = Console(file=io.StringIO(), width=120, force_terminal=True)
     stats(str(tmp_path), console, watch=True, every_s=0.5)
     assert "entries" in console.file.getvalue()
