@@ -15,6 +15,8 @@ _FEWEST_TOKENS = 64
 """What a result may always have, so that an error can be told."""
 _CHARACTERS_PER_TOKEN = 16
 """Text of more than so many for each token is cut by characters first: counting its tokens would take too long."""
+_PRECISION = 1 / 64
+"""Characters for each token of the room by which a cut text may fall short of it: to be exact takes twice as long."""
 _BEGINNING = 3 / 4
 """Part of the room that the beginning of a text has; the rest is for its end."""
 
@@ -50,7 +52,7 @@ def within(text: str, tokenizer: Tokenizer, max_tokens: int) -> str:
 def _cut(text: str, tokenizer: Tokenizer, most: int) -> str:
     """By halves, as the tokens of a text grow with it."""
     low, high = 0, min(len(text), most * _CHARACTERS_PER_TOKEN)
-    while low < high:
+    while high - low > most * _PRECISION:
         middle = (low + high + 1) // 2
         if len(tokenizer.encode(_marked(text, middle))) <= most:
             low = middle

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio
@@ -11,6 +11,7 @@ from agentform.agent.approval import Deny, copied, review
 from agentform.agent.observer import Done, Report, ToolObserved, observed
 from agentform.agent.protocols import RunView
 from agentform.agent.result_text import error_text, result_text, within
+from agentform.decoding.prompt_work import prompt_work
 from agentform.errors import ToolAborted, ToolFailed
 from agentform.events import CallReady, ToolFinished, ToolStarted
 from agentform.messages import Message, ToolCall, ToolResult
@@ -99,7 +100,7 @@ class ToolRound:
                     result = await self._result(tool, call, report)
             except ToolFailed as failure:
                 self.failures[at] = failure
-                result = failed(call, error_text(failure.__cause__))
+                result = await self._short(failed(call, error_text(failure.__cause__)))
         await self.finish(at, result)
 
     async def _result(self, tool: Tool[..., Any], call: ToolCall, report: Report) -> ToolResult:
@@ -109,19 +110,25 @@ class ToolRound:
             if (tool.policy.on_error or self.run.agent.on_tool_error) == "raise":
                 raise ToolFailed(call.name, error) from error
             kind = error.kind if isinstance(error, ToolAborted) else type(error).__name__
-            result = failed(call, self._short(error_text(error)))
+            result = await self._short(failed(call, error_text(error)))
             report(Done(finish="error", error=kind, content=result.content))
             return result
-        result = ToolResult(call_id=call.id, name=call.name, content=self._short(text))
+        result = await self._short(ToolResult(call_id=call.id, name=call.name, content=text))
         report(Done(finish="ok", content=result.content))
         return result
 
-    def _short(self, text: str) -> str:
-        """The text within its share: the results of one turn fill half of what is left of the context at most."""
+    async def _short(self, result: ToolResult) -> ToolResult:
+        """Its text within its share: the results of one turn fill half of what is left of the context at most.
+
+        A run that is stopped meanwhile waits for it: what a tool has done is told.
+        """
         engine = self.run.agent.engine
         left = engine.info.context_tokens - len(self.run.conversation.token_ids)
         share = left // (2 * len(self.calls))
-        return within(text, engine.tokenizer, min(share, self.run.limits.result_tokens))
+        most, text = min(share, self.run.limits.result_tokens), result.content
+        with anyio.CancelScope(shield=True):
+            text = await prompt_work(len(text), within, text, engine.tokenizer, most)
+        return replace(result, content=text)
 
     def _operation(self, tool: Tool[..., Any], call: ToolCall) -> ToolObserved:
         return ToolObserved(

@@ -6,17 +6,19 @@ import asyncio
 import itertools
 import os
 import sys
+import threading
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
 import anyio
+import anyio.from_thread
 import pytest
 
 from agentform import Agent, Conversation, Limits, tool
 from agentform.agent.sqlite_store import SQLiteStore
 from agentform.agent.store import ConversationStore
 from agentform.errors import ToolAborted, ToolFailed
-from agentform.testing import Call, Say, ScriptedEngine
+from agentform.testing import ByteTokenizer, Call, Say, ScriptedEngine
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
@@ -220,6 +222,48 @@ async def test_an_error_of_megabytes_is_cut_too():
     assert result.is_error
     assert result.content.startswith("Error: ValueError: xxx")
     assert len(result.content) < 20_000
+
+
+def counted(monkeypatch, seen):
+    """Calls `seen` wherever a text of the tool's rows is encoded that is about to be cut."""
+    encode = ByteTokenizer.encode
+
+    def watched(self, text, *, control=False):
+        if text.startswith("row;"):
+            seen()
+        return encode(self, text, control=control)
+
+    monkeypatch.setattr(ByteTokenizer, "encode", watched)
+
+
+async def test_a_long_result_is_cut_while_others_go_on(monkeypatch):
+    threads: set[int] = set()
+    counted(monkeypatch, lambda: threads.add(threading.get_ident()))
+    await conversation_with(lambda: "row;" * 500_000)
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+async def test_a_run_that_is_stopped_while_a_result_is_cut_tells_the_result(monkeypatch):
+    engine, talk = ScriptedEngine([Call("rows"), Say("ok")]), Conversation()
+    agent = Agent(engine, tools=[tool(name="rows")(lambda: "row;" * 500_000)])
+    with anyio.CancelScope() as scope:
+        counted(monkeypatch, lambda: anyio.from_thread.run_sync(scope.cancel))
+        await agent.run("Go", conversation=talk)
+    assert scope.cancelled_caught
+    assert talk.messages[-1].content.startswith("row;row;")
+
+
+async def test_an_error_of_megabytes_that_ends_the_run_is_cut_beside_what_another_call_told():
+    calls = [Call("fine", also=[Call("worst")]), Say("ok")]
+    worst = tool(name="worst", on_error="raise")(raises(ValueError("x" * 3_000_000)))
+    fine, talk = tool(name="fine")(lambda: "done"), Conversation()
+    agent = Agent(ScriptedEngine(calls), tools=[fine, worst], limits=Limits(parallel_calls=2))
+    with pytest.raises(ToolFailed):
+        await agent.run("Go", conversation=talk)
+    assert [message.content for message in talk.messages[-2:-1]] == ["done"]
+    assert talk.messages[-1].content.startswith("Error: ValueError: xxx")
+    assert len(talk.messages[-1].content) < 20_000
 
 
 async def test_results_leave_room_in_the_context_again_and_again():
