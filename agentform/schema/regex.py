@@ -10,8 +10,8 @@ import re
 import sys
 import unicodedata
 import warnings
-from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
+from itertools import groupby
 from typing import Protocol
 
 from pydantic_core import SchemaError, SchemaValidator, core_schema
@@ -139,22 +139,31 @@ def _bracketed(members: str, negated: bool, inside: bool) -> str:
     return members if inside else f"[{'^' if negated else ''}{members}]"
 
 
-@lru_cache(maxsize=64)
 def _category(name: str) -> str:
     """The members of a Unicode general category as ranges of a bracket expression."""
-    wanted = _LONG_NAMES.get(name.lower(), name)
-    runs = list(_runs(wanted))
+    runs = _runs(_LONG_NAMES.get(name.lower(), name))
     if not runs:
         raise re.error(f"the Unicode property {name!r} is not known")
     return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in runs)
 
 
-def _runs(category: str) -> Iterator[tuple[int, int]]:
-    first: int | None = None
-    for code in range(sys.maxunicode + 2):
-        belongs = code <= sys.maxunicode and unicodedata.category(chr(code)).startswith(category)
-        if belongs and first is None:
-            first = code
-        elif not belongs and first is not None:
-            yield first, code - 1
-            first = None
+def _runs(category: str) -> list[tuple[int, int]]:
+    """The code points of a category or of those that begin with its name, neighbours together."""
+    made: list[tuple[int, int]] = []
+    for kind, first, last in _all_runs():
+        if kind.startswith(category):
+            start = made.pop()[0] if made and made[-1][1] == first - 1 else first
+            made.append((start, last))
+    return made
+
+
+@cache
+def _all_runs() -> tuple[tuple[str, int, int], ...]:
+    """Every code point once, in order: general category, first and last. To look at all takes half a second."""
+    made: list[tuple[str, int, int]] = []
+    first = 0
+    for kind, codes in groupby(range(sys.maxunicode + 1), lambda code: unicodedata.category(chr(code))):
+        last = first + sum(1 for _ in codes) - 1
+        made.append((kind, first, last))
+        first = last + 1
+    return tuple(made)

@@ -49,6 +49,12 @@ def test_what_is_no_expression_is_an_error(pattern):
         compiled(pattern)
 
 
+def test_all_characters_are_looked_at_once_however_many_categories_are_named(monkeypatch):
+    compiled(r"\p{Lu}")
+    monkeypatch.setattr("agentform.schema.regex.unicodedata", None)
+    assert compiled(r"^\p{Sc}\p{LOWERCASE_Letter}\p{lowercase_LETTER}$").search("€ab")
+
+
 def test_other_text_stays_as_it_is():
     assert python_pattern(r"^[a-z\]$]{2,3}(?:x|y)*\.$") == r"^[a-z\]$]{2,3}(?:x|y)*\.\Z"
 
