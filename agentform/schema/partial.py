@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from agentform.json_schema.keywords import is_annotation
+from agentform.json_schema.walk import subschemas
 from agentform.messages import JsonValue
 from agentform.schema.jsonschema_keywords import equality
-from agentform.schema.keywords import is_annotation, subschemas
-from agentform.schema.regex import compiled
+from agentform.schema.regex import PatternTooCostly, compiled
 from agentform.schema.validate import SchemaValidator
 
 __all__ = ["Items", "Known", "KnownPart", "Members", "Rules", "Unknown", "Verdict", "demanded", "mentioned"]
@@ -66,7 +67,7 @@ class Rules:
         """Whether every completion of the part is valid, none is, or neither can be said."""
         try:
             return _Asking(self).of(self._schema, part)
-        except RecursionError:
+        except (RecursionError, PatternTooCostly):
             return None
 
     def definition(self, ref: str) -> Any:

@@ -205,6 +205,11 @@ def test_a_verdict_on_a_part_holds_for_every_completion(rule, states):
     assert verdict is None or found == {verdict}
 
 
+def test_an_expression_that_takes_too_long_over_a_key_leaves_the_verdict_open():
+    rules = Rules({"patternProperties": {"(?!(a*)*b)^(a*)*$": True}})
+    assert rules.verdict(Members({"a" * 5_000 + "!": Known(True)})) is None
+
+
 COLOURS = {"enum": ["r", "g", "b"]}
 
 
