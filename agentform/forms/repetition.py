@@ -52,17 +52,13 @@ def find_loop(written: str) -> Loop | None:
 
     The outermost one: a list of lists that are all alike loops as a whole.
     """
-    try:
-        opened = _opened(written)
-    except InvalidInput:  # a key that is no JSON string, which no grammar lets pass
-        return None
+    opened = _opened(written)
     for depth, value in enumerate(opened):
         if value.kind == "object":
             continue
         bound = value.bound(written)
         if bound is not None:
-            steps = tuple(outer.step for outer in opened[:depth])
-            return Loop(steps=steps, kind=value.kind, bound=bound)
+            return Loop(steps=_steps(opened[:depth]), kind=value.kind, bound=bound)
     return None
 
 
@@ -117,9 +113,16 @@ def find_overflow(written: str) -> Loop | None:
     """The first number in a JSON text that is too large for a float, with a bound that is not."""
     for stack in _walk(written):
         here = stack[-1] if stack else None
-        if here is not None and here.kind == "number" and math.isinf(float(here.parts[0][1])):
+        if here is not None and here.kind == "number" and _is_too_large(here.parts[0][1]):
             return Loop(steps=_steps(stack[:-1]), kind="number", bound=_NUMBER_BOUND)
     return None
+
+
+def _is_too_large(number: str) -> bool:
+    try:
+        return math.isinf(float(number))
+    except ValueError:  # no number, which no grammar lets pass
+        return False
 
 
 def _steps(stack: Sequence[_Open]) -> tuple[PathStep, ...]:
@@ -139,7 +142,10 @@ def _opened(text: str) -> list[_Open]:
 
 
 def _walk(text: str) -> Iterator[list[_Open]]:
-    """What is open after each token, outermost first; a number is, with its text, right after its token."""
+    """What is open after each token, outermost first; a number is, with its text, right after its token.
+
+    From a key on that is no JSON string nothing is: no grammar lets one pass, but not all is written under one.
+    """
     stack: list[_Open] = []
     for token in _TOKEN.finditer(text):
         mark, here = token[0], stack[-1] if stack else None
@@ -149,7 +155,10 @@ def _walk(text: str) -> Iterator[list[_Open]]:
             del stack[-1:]
         elif here is not None and here.kind == "object" and not here.at_value:
             if token["end"]:
-                here.parts.append((token.start(), str(loads(mark))))
+                if (key := _key(mark)) is None:
+                    yield []
+                    return
+                here.parts.append((token.start(), key))
             here.at_value = mark == ":"
         elif mark.startswith('"') and not token["end"]:
             yield [*stack, _characters(text, token.start() + 1, "string")]
@@ -162,6 +171,13 @@ def _walk(text: str) -> Iterator[list[_Open]]:
                 here.parts.append((here.since, text[here.since : token.start()].strip()))
             here.since, here.at_value = token.end(), False
         yield stack
+
+
+def _key(written: str) -> str | None:
+    try:
+        return str(loads(written))
+    except InvalidInput:
+        return None
 
 
 def _characters(text: str, start: int, kind: BoundedKind) -> _Open:

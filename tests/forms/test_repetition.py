@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from agentform.decoding.limits import Limits
-from agentform.errors import ArgumentsTruncated, GrammarError, InvalidInput
+from agentform.errors import ArgumentsTruncated, GrammarError
 from agentform.forms.fill import fill
 from agentform.forms.repetition import find_loop, find_overflow, find_repeated_key
 from agentform.grammar.compile import Compiler
@@ -118,8 +118,13 @@ def test_a_period_that_comes_again_to_the_end_is_found(before, period, times, cu
 @given(text=st.text('{}[],:"\\ u12ae-.', max_size=60))
 def test_any_text_at_all_is_read_without_a_fault(text):
     find_loop(text)
-    with suppress(InvalidInput, ValueError):
-        find_repeated_key(text)
+    find_repeated_key(text)
+    find_overflow(text)
+
+
+@pytest.mark.parametrize("written", ['{"\\q": 1, "\\q": 1e999', '{"a": -, "b": 1e', "[1-2"])
+def test_after_what_is_no_json_nothing_is_found(written):
+    assert (find_loop(written), find_repeated_key(written), find_overflow(written)) == (None, None, None)
 
 
 @pytest.fixture(scope="module")
