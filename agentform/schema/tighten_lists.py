@@ -5,6 +5,7 @@ The items that are kept are said as constants, so that what is written again dif
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -52,14 +53,12 @@ def _kept(node: SchemaDict, items: list[Any], definitions: Mapping[str, Any]) ->
         return None
     kept = list({equality(item): item for item in items}.values()) if node.get("uniqueItems") else list(items)
     wanted, missing = node.get("contains"), 0
-    most = node.get("maxItems", float("inf"))
+    holds = [False] * len(kept)
     if wanted is not None:
         validator = SchemaValidator({**_object(wanted), "$defs": definitions})
         holds = [not validator.check(item) for item in kept]
-        missing = max(0, node.get("minContains", 1) - sum(holds))
-        kept = _within(kept, holds, node.get("maxContains", len(kept)))
-    while kept and len(kept) + missing > most:
-        kept.pop()
+        missing = max(0, int(node.get("minContains", 1)) - sum(holds))
+    kept = _within(kept, holds, node.get("maxContains", len(kept)), node.get("maxItems", math.inf) - missing)
     asked = [{"const": item} for item in kept] + [{"allOf": [node.get("items", True), wanted]}] * missing
     if not missing and len(asked) < node.get("minItems", 0):
         return None
@@ -72,12 +71,10 @@ def _object(schema: Any) -> SchemaDict:
     return schema if isinstance(schema, dict) else ({} if schema else {"not": {}})
 
 
-def _within(items: list[Any], holds: list[bool], most: float) -> list[Any]:
-    """The items without those beyond `most` for which it holds."""
-    kept: list[Any] = []
-    num = 0
-    for item, counts in zip(items, holds, strict=True):
-        num += counts
-        if not counts or num <= most:
-            kept.append(item)
-    return kept
+def _within(items: list[Any], holds: list[bool], most_holding: float, most: float) -> list[Any]:
+    """The first items, at most so many for which it holds, and so many of all; those for which it holds go first."""
+    holding = [at for at, counts in enumerate(holds) if counts]
+    others = [at for at, counts in enumerate(holds) if not counts]
+    ranked = [*holding[: int(most_holding)], *others]
+    kept = ranked if most == math.inf else ranked[: max(0, int(most))]
+    return [items[at] for at in sorted(kept)]

@@ -27,6 +27,13 @@ WORDS = {"type": "array", "items": {"type": "string"}}
         ),
         ({**WORDS, "contains": {"const": "a"}, "maxContains": 1}, ["a", "b", "a"], (), '["a", "b"]', '["a", "b", "a"]'),
         (
+            {**WORDS, "contains": {"const": "z"}, "minContains": 2, "maxItems": 3},
+            ["a", "b", "z"],
+            (),
+            '["a", "z", "z"]',
+            '["a", "b", "z"]',
+        ),
+        (
             {"type": "object", "additionalProperties": {**WORDS, "uniqueItems": True}},
             {"x": ["a"], "y": ["b", "b"]},
             ("y",),
