@@ -10,6 +10,7 @@ from typing import Any
 
 from agentform.json_schema.keywords import Schema, SchemaDict, is_annotation
 from agentform.messages import JsonValue
+from agentform.schema.jsonschema_keywords import equality
 from agentform.schema.validate import SchemaValidator
 
 __all__ = ["MAX_RANGE", "all_differ", "candidates", "distinct", "identity", "legal", "types_of"]
@@ -34,7 +35,7 @@ def distinct(values: Iterable[Any]) -> list[Any]:
 
 def all_differ(values: Iterable[JsonValue]) -> bool:
     """Whether no two values are equal as JSON Schema compares them, by which 1 equals 1.0 but not true."""
-    seen = [identity(int(v) if isinstance(v, float) and v.is_integer() else v) for v in values]
+    seen = [equality(value) for value in values]
     return len(seen) == len(set(seen))
 
 

@@ -73,6 +73,7 @@ class Chain(BaseModel):
         ({"type": ["boolean", "null"]}, (True, False, None), "boolean or null"),
         ({"anyOf": [{"enum": ["a", "b"]}, {"type": "null"}]}, ("a", "b", None), "enum of 3"),
         ({"oneOf": [{"const": 1}, {"const": 2}, {"enum": [3, "x"]}]}, (1, 2, 3, "x"), "enum of 4"),
+        ({"oneOf": [{"const": [1]}, {"const": [1.0]}, {"const": "a"}, {"const": "b"}]}, ("a", "b"), "enum of 2"),
         ({"enum": ["a", "bb", "ccc"], "maxLength": 2, "type": "string"}, ("a", "bb"), "enum of 2"),
         ({"enum": [1, "a", None], "type": ["string", "null"]}, ("a", None), "enum of 2"),
         ({"enum": [1, 2, 3], "not": {"const": 2}}, (1, 3), "enum of 2"),
