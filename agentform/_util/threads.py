@@ -23,6 +23,7 @@ from agentform._util.loops import loop_caller
 __all__ = [
     "APPROVALS",
     "ENGINES",
+    "FORMS",
     "GRAMMARS",
     "PROMPTS",
     "REQUESTS",
@@ -150,6 +151,8 @@ STORES = Threads("stores", 16)
 GRAMMARS = Threads("grammars", 4)
 PROMPTS = Threads("prompts", 4)
 """Rendering and tokenising."""
+FORMS = Threads("forms", 4)
+"""Searching for answers that keep the rules of a form."""
 REQUESTS = Threads("requests", 4)
 """Reading the bodies of a server's requests."""
 ENGINES = Threads("engines", 16)

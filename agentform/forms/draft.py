@@ -19,8 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 
-import anyio.to_thread
-
+from agentform._util.threads import FORMS
 from agentform.decoding.insertion_point import InsertionPoint
 from agentform.decoding.session import Session
 from agentform.errors import Abstained, ArgumentMalformed, ArgumentsTruncated, Attempt, CallRejected, Violation
@@ -113,7 +112,7 @@ async def _decided(session: Session, filling: Filling, state: FormState, point: 
     while True:
         state = await answer_waves(session, point, state, scoring=filling.scoring, priors=filling.priors)
         if rounds and breaks_rules(state):
-            kept = await anyio.to_thread.run_sync(keeping_rules, state)
+            kept = await FORMS.run(keeping_rules, state)
             if kept is not None:
                 state, rounds = kept, rounds - 1
                 continue

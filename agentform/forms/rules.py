@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from agentform._util.threads import is_given_up
 from agentform.forms.answer import MEMBER, Answer, Answers, QuestionKey, member_key
 from agentform.forms.state import FormState
 from agentform.schema.form import Choice, Field, Fixed, Free, Node, Path, Record, Repeat, Subset, Union
@@ -167,7 +168,7 @@ class _JointSearch:
 
     def _go(self, depth: int, cost: float, taken: dict[QuestionKey, int]) -> None:
         self._steps += 1
-        if self._steps > (_MORE_STEPS if self._best else _MAX_STEPS) or cost >= self._least:
+        if self._steps > (_MORE_STEPS if self._best else _MAX_STEPS) or cost >= self._least or is_given_up():
             return
         part = _part_of(self._node, {**self._fixed, **taken}, self._texts)
         verdict = self._rules.verdict(part)

@@ -6,10 +6,13 @@ import itertools
 import math
 from dataclasses import replace
 
+import anyio
+import anyio.to_thread
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import agentform
 from agentform import fill_sync
 from agentform.errors import CallRejected
 from agentform.forms.answer import Answer, assumed
@@ -19,6 +22,7 @@ from agentform.forms.state import FormState
 from agentform.schema.partial import Known, Members, Rules, Unknown
 from agentform.schema.target import load
 from agentform.testing import Fill, ScriptedEngine
+from tests.support.waiting import PATIENCE_S
 
 TEXT = {"type": "string"}
 FLAG = {"type": "boolean"}
@@ -78,6 +82,22 @@ def test_keys_that_may_not_stand_together_do_not(schema, said, value):
     filled = fill(schema, said)
     assert filled.value == value
     assert {item.how for item in filled.evidence} <= {"scored", "generated", "joint"}
+
+
+@pytest.mark.anyio
+async def test_rules_are_kept_while_threads_of_other_kinds_all_wait():
+    threads, waiting = anyio.to_thread.current_default_thread_limiter(), []
+    while threads.available_tokens:
+        waiting.append(object())
+        threads.acquire_on_behalf_of_nowait(waiting[-1])
+    engine = ScriptedEngine([Fill("customer", {"a": True, "b": False})], probability=0.6)
+    try:
+        with anyio.fail_after(PATIENCE_S):
+            filled = await agentform.fill(engine, "the customer", closed({"a": FLAG, "b": FLAG}, oneOf=EITHER))
+    finally:
+        for holder in waiting:
+            threads.release_on_behalf_of(holder)
+    assert filled.value == {"a": True}
 
 
 def test_a_key_that_a_rule_asks_for_is_written():
