@@ -25,13 +25,12 @@ from agentform.serve.decision_fields import (
 )
 from agentform.serve.exchange import Exchange
 from agentform.serve.metrics import ServerMetrics
+from agentform.serve.option_limit import require_few_options
 from agentform.serve.parsing import parse
 from agentform.serve.past_arguments import past_arguments
 from agentform.serve.problems import bad_request, model_not_found
 
 __all__ = ["DecisionEndpoint"]
-
-_MOST_OPTIONS = 10_000
 
 
 @dataclass(frozen=True)
@@ -62,9 +61,8 @@ class DecisionEndpoint:
             raise model_not_found(fields.model, self._model)
         messages = _messages(fields.input)
         asked = _named(fields.questions)
-        if sum(map(_num_options, fields.questions)) > _MOST_OPTIONS:
-            raise bad_request(f"the questions have more than {_MOST_OPTIONS:,} options together", param="questions")
         questions = {item.key: _question(item.fields, at) for at, item in enumerate(asked)}
+        require_few_options(questions.values())
         instructions, said = _instructed(messages, questions)
         engine = self._clients.of(exchange.request).engine
 
@@ -101,16 +99,6 @@ def _named(questions: Sequence[QuestionFields]) -> list[_KeyedQuestion]:
             key += "_"
         made[key] = _KeyedQuestion(key, fields)
     return list(made.values())
-
-
-def _num_options(fields: QuestionFields) -> int:
-    match fields:
-        case PredicateFields():
-            return 2
-        case ChoiceFields():
-            return len(fields.choices)
-        case ScoreFields():
-            return len(fields.levels)
 
 
 def _question(fields: QuestionFields, at: int) -> YesNo | OneOf:

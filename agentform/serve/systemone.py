@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentform.decoding.limits import Limits
-from agentform.forms.decisions import Asked, Decision, Decisions, OneOf, Score, YesNo
+from agentform.forms.decisions import Asked, Decision, Decisions, OneOf, Score, YesNo, text_of_option
 from agentform.forms.isolated import decide_isolated
 from agentform.forms.label_prior import PriorStore
 from agentform.messages import Usage
@@ -15,6 +15,7 @@ from agentform.schema.json_text import dumps
 from agentform.serve.clients import Clients
 from agentform.serve.exchange import Exchange
 from agentform.serve.metrics import ServerMetrics
+from agentform.serve.option_limit import require_few_options
 from agentform.serve.parsing import parse
 from agentform.serve.problems import Problem, Refused, bad_request, model_not_found
 from agentform.serve.systemone_fields import (
@@ -28,8 +29,6 @@ from agentform.serve.systemone_fields import (
 )
 
 __all__ = ["SystemOneEndpoint", "model_entry"]
-
-_MOST_OPTIONS = 10_000
 
 
 def model_entry(name: str) -> dict[str, str]:
@@ -79,8 +78,7 @@ class SystemOneEndpoint:
         if fields.model != self._model:
             raise model_not_found(fields.model, self._model)
         questions = {name: _asked(name, question) for name, question in fields.questions.items()}
-        if sum(len(question.told) for question in questions.values()) > _MOST_OPTIONS:
-            raise bad_request(f"the questions have more than {_MOST_OPTIONS:,} options together", param="questions")
+        require_few_options(questions.values())
         state = _text(fields.state)
         # One option alone is the answer, whatever the model says.
         open_ones = {name: question for name, question in questions.items() if len(question.told) > 1}
@@ -169,7 +167,7 @@ def _choice(question: ChoiceQuestion, decision: Decision | None) -> dict[str, An
 
 def _probabilities(decision: Decision | None) -> dict[str, float]:
     rows = () if decision is None else decision.probabilities
-    return {option if isinstance(option, str) else dumps(option): _unit(p) for option, p in rows}
+    return {text_of_option(option): _unit(p) for option, p in rows}
 
 
 def _unit(probability: float) -> float:
