@@ -40,7 +40,7 @@ _KNOWN = frozenset(_OTHERS.split())
 
 
 def ignored_fields(fields: ChatFields) -> str:
-    """The header's value: fields that were given and have no effect, in their order; empty where there are none."""
+    """The header's value: fields that were given and have no effect, the topmost first; empty where there are none."""
     named = [name for name, value in (fields.model_extra or {}).items() if value is not None]
     below = dict.fromkeys([*_options(fields), *_extras(fields)])
     return ", ".join(map(_shown, [*named, *below][:_MOST_NAMED]))
@@ -73,8 +73,8 @@ def _extras(value: Any, place: str = "") -> Iterator[str]:
         return
     if not isinstance(value, OpenFields):
         return
-    for name in value.model_fields_set:
-        if name in type(value).model_fields:
+    for name in type(value).model_fields:
+        if name in value.model_fields_set:
             yield from _extras(getattr(value, name), f"{place}.{name}" if place else name)
     if place:
         yield from (f"{place}.{name}" for name, given in (value.model_extra or {}).items() if given is not None)

@@ -159,6 +159,17 @@ def test_what_servers_add_to_their_messages_can_be_sent_back():
     assert "messages[].audio" not in ignored
 
 
+def test_what_was_ignored_is_named_in_the_order_of_the_fields():
+    said = [{"type": "text", "text": "y", "a": 1}]
+    reply, _ = answered(
+        {"role": "assistant", "content": said, "tool_calls": [called("1", "f", b=1)], "c": 1},
+        {"role": "tool", "tool_call_id": "1", "content": "r"},
+        top_k=1,
+    )
+    names = "top_k, messages[].content[].a, messages[].tool_calls[].function.b, messages[].c"
+    assert reply.headers["x-agentform-ignored"] == names
+
+
 FOREIGN = {
     "top_k": 5,
     "min_p": 0.1,
