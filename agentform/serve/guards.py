@@ -8,6 +8,7 @@ import logging
 import time
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -110,21 +111,41 @@ class Recorder:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        started, status, request_id = time.perf_counter(), 499, f"req_{uuid.uuid4().hex}"
+        # Paths that do not exist are one, so that nobody can fill the metrics with names.
+        path = scope["path"] if scope["path"] in self._paths else "other"
+        request = _Recorded(method=scope["method"], path=path)
 
         async def sending(message: Message) -> None:
-            nonlocal status
             if message["type"] == "http.response.start":
-                status = message["status"]
+                request.status = message["status"]
                 for name in _REQUEST_ID:
-                    MutableHeaders(scope=message)[name] = request_id
+                    MutableHeaders(scope=message)[name] = request.id
             await send(message)
+            if message["type"] == "http.response.body" and not message.get("more_body"):
+                self._record(request)
 
         try:
             await self._app(scope, receive, sending)
         finally:
-            # Paths that do not exist are one, so that nobody can fill the metrics with names.
-            path = scope["path"] if scope["path"] in self._paths else "other"
-            seconds = time.perf_counter() - started
-            self._metrics.request(path=path, status=status, seconds=seconds)
-            _LOG.info("%s %s %s %d %.3fs", request_id, scope["method"], path, status, seconds)
+            self._record(request)
+
+    def _record(self, request: _Recorded) -> None:
+        """Once, where the answer ends: what is tidied up after it is not the client's time."""
+        if request.is_done:
+            return
+        request.is_done = True
+        seconds = time.perf_counter() - request.started
+        self._metrics.request(path=request.path, status=request.status, seconds=seconds)
+        _LOG.info("%s %s %s %d %.3fs", request.id, request.method, request.path, request.status, seconds)
+
+
+@dataclass(kw_only=True)
+class _Recorded:
+    """A request, and what has become of it so far."""
+
+    method: str
+    path: str
+    status: int = 499
+    id: str = field(default_factory=lambda: f"req_{uuid.uuid4().hex}")
+    started: float = field(default_factory=time.perf_counter)
+    is_done: bool = False

@@ -8,7 +8,12 @@ import anyio
 import anyio.from_thread
 import pytest
 
+from agentform.serve.admission import Admission
+from agentform.serve.exchange import send_json
 from agentform.serve.freed_memory import FreedMemory
+from agentform.serve.guards import Recorder
+from agentform.serve.metrics import ServerMetrics
+from agentform.testing import ScriptedEngine
 
 pytestmark = pytest.mark.anyio
 LARGE = 4 << 20
@@ -44,3 +49,21 @@ async def test_a_client_that_went_is_given_back_for_too():
         scope.cancel()
         await FreedMemory(lambda: given.append(1)).after(LARGE)
     assert given
+
+
+async def test_a_request_is_counted_once_where_its_answer_ends_whatever_is_done_after_it():
+    metrics = ServerMetrics(ScriptedEngine([]), Admission(max_running=1, max_queued=0, deadline_s=1))
+    line, counted = b'agentform_http_requests_total{path="/x",status="200"} 1.0', []
+
+    async def app(scope, receive, send):
+        await send_json(send, 200, {})
+        counted.append(line in metrics.text())
+
+    async def ignored(*message):
+        return None
+
+    await Recorder(app, metrics=metrics, paths=["/x"])(
+        {"type": "http", "path": "/x", "method": "GET"}, ignored, ignored
+    )
+    assert counted == [True]
+    assert line in metrics.text()
