@@ -174,7 +174,12 @@ class LlamaRunner:
                 f"{left[0].num_tokens} tokens with {len(left[0].rows)} rows of logits do not fit one batch of "
                 f"{self._context.max_batch} tokens and {self._context.max_rows} rows"
             )
-        rows = iter(self._context.decode(tokens))
+        try:
+            rows = iter(self._context.decode(tokens))
+        except EngineError:  # a part of the batch may have been computed
+            for part, unit in taken:
+                self._table.undo(part.sequence, unit.num_tokens)
+            raise
         for part, unit in taken:
             part.rows.update((row, np.array(next(rows))) for row in unit.rows)
 

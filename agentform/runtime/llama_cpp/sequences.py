@@ -94,11 +94,15 @@ class SequenceTable:
 
     def extend(self, sequence: int, runs: PositionRanges) -> None:
         """Tokens were computed at the end of a sequence, at these positions."""
-        held = self._content[sequence]
-        place = held[-1][0] + held[-1][2] if held else 0
+        held, place = self._content[sequence], self._end(sequence)
         for start, stop in runs:
             _append(held, (place, start, stop - start))
             place += stop - start
+
+    def undo(self, sequence: int, num: int) -> None:
+        """Up to `num` tokens may have been computed at the end of a sequence and are not to be there."""
+        end = self._end(sequence)
+        self._cells.drop(sequence, end, end + num)
 
     def freed(self, runs: PositionRanges) -> None:
         """The cache has given these positions up."""
@@ -116,6 +120,11 @@ class SequenceTable:
                     at = places.setdefault(position + offset, place + offset)
                     assert at == place + offset, f"position {position + offset} is at places {at}, {place + offset}"
         assert set(places) == owned, f"{len(owned - set(places))} owned and not held, {len(set(places) - owned)} beyond"
+
+    def _end(self, sequence: int) -> int:
+        """The place after a sequence's last token."""
+        held = self._content[sequence]
+        return held[-1][0] + held[-1][2] if held else 0
 
     def _gather(self, sequence: int, pieces: list[CellRun]) -> None:
         """Make an empty sequence hold pieces, from whichever sequences have them."""
