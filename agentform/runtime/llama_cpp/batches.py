@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from agentform.runtime.llama_cpp.branches import BranchTree, first_rows, tree_of
 from agentform.runtime.llama_cpp.context import BatchToken
 from agentform.runtime.scheduling.segment import Segment
 
 __all__ = ["Unit", "units_of"]
+
+_OwnPath: TypeAlias = tuple[tuple[int, ...], set[int]]
+"""A path's tokens, and those of them whose logits it reads."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,14 +78,22 @@ def _joined(segment: Segment, sequence: int, tree: BranchTree) -> Unit:
 
 
 def _apart(segment: Segment, tree: BranchTree, most: int) -> Iterator[Unit]:
-    """Branches as whole paths, each in a sequence of its own, some at a time."""
-    own = first_rows(tree.paths)
-    for first in range(0, len(tree.paths), most):
-        group = list(zip(tree.paths, own, strict=True))[first : first + most]
-        yield _paths(segment, [(path, rows & set(segment.rows)) for path, rows in group])
+    """Branches as whole paths, each in a sequence of its own, some at a time.
+
+    At most `most`, of no more tokens together than the tree twice: what paths share is computed, and has a cell, in
+    each of them.
+    """
+    room = 2 * len(tree.depths)
+    group: list[_OwnPath] = []
+    for path, rows in zip(tree.paths, first_rows(tree.paths), strict=True):
+        if len(group) == most or sum(len(each) for each, _ in group) + len(path) > room:
+            yield _paths(segment, group)
+            group = []
+        group.append((path, rows & set(segment.rows)))
+    yield _paths(segment, group)
 
 
-def _paths(segment: Segment, group: Sequence[tuple[tuple[int, ...], set[int]]]) -> Unit:
+def _paths(segment: Segment, group: Sequence[_OwnPath]) -> Unit:
     start = segment.num_before + segment.num_chain
 
     def build(branches: Sequence[int]) -> list[BatchToken]:

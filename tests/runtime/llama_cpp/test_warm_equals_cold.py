@@ -89,6 +89,18 @@ async def test_prompts_that_part(gguf, cold):
         await settled(warm)
 
 
+async def test_branches_that_share_much(gguf, cold):
+    """Where each is computed apart, together they are more tokens than a batch takes."""
+    trunk = ids(180, 7)
+    branches = tuple(Branch(path=(*trunk, last), candidates=(3, 50)) for last in range(5, 13))
+    with opened(gguf) as warm:
+        together = await warm.score(ScoreRequest(prompt_ids=ids(20, 8), branches=branches))
+        await settled(warm)
+    for index in (0, 5, 7):
+        alone = await cold.score(ScoreRequest(prompt_ids=ids(20, 8), branches=branches[index : index + 1]))
+        assert together.logprobs[index] == pytest.approx(alone.logprobs[0], abs=ROUNDING)
+
+
 async def test_many_at_once(gguf, cold):
     common = ids(50, 3)
     prompts = [(*common, *ids(10, seed)) for seed in range(9)]
