@@ -16,7 +16,10 @@ __all__ = ["LlamaCore"]
 
 _SHED_SHARE = 64
 _BATCH_ROOM = 2
-"""A batch holds so many times the tokens of prompts and branches that a step has, for completions beside them."""
+"""A batch holds so many times the tokens of prompts and branches that a step has, for completions beside them; or one
+
+branch, which may be as long as the context and is computed at once.
+"""
 
 
 class LlamaCore(Core):
@@ -34,7 +37,7 @@ class LlamaCore(Core):
         self._context = context = LlamaContext(
             model,
             num_cells=plan.num_cells,
-            max_batch=_BATCH_ROOM * options.max_batch_tokens,
+            max_batch=max(_BATCH_ROOM * options.max_batch_tokens, min(plan.num_positions, model.context_tokens)),
             max_rows=plan.max_rows,
             num_in_batches=plan.num_in_batches,
             num_threads=self.num_threads,

@@ -101,6 +101,15 @@ async def test_branches_that_share_much(gguf, cold):
         assert together.logprobs[index] == pytest.approx(alone.logprobs[0], abs=ROUNDING)
 
 
+async def test_a_branch_longer_than_a_step(gguf, cold):
+    request = ScoreRequest(prompt_ids=ids(20, 8), branches=(Branch(path=ids(150, 9), candidates=(3, 50)),))
+    with opened(gguf, max_batch_tokens=32) as small:
+        found = await small.score(request)
+        await settled(small)
+    expected = await cold.score(request)
+    assert found.logprobs[0] == pytest.approx(expected.logprobs[0], abs=ROUNDING)
+
+
 async def test_many_at_once(gguf, cold):
     common = ids(50, 3)
     prompts = [(*common, *ids(10, seed)) for seed in range(9)]
