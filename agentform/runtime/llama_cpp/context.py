@@ -122,10 +122,6 @@ class LlamaContext:
         for each in rest:
             self._api.llama_memory_seq_cp(self._memory, first, each, _ALL, _ALL)
 
-    def clear(self) -> None:
-        """Forget everything."""
-        self._api.llama_memory_clear(self._memory, True)
-
     def close(self) -> None:
         """Free it; closing twice is harmless."""
         handle, self._handle = self._handle, None

@@ -13,16 +13,18 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 
+from agentform.errors import EngineError
 from agentform.runtime.llama_cpp.context import LlamaContext
 
-__all__ = ["export_blocks", "restore_blocks"]
+__all__ = ["BLOCK_TOKENS", "export_blocks", "restore_blocks"]
 
-_BLOCK_TOKENS = 256
+BLOCK_TOKENS = 256
+"""Tokens of a block, if no window is narrower."""
 
 
 def block_tokens(window: int) -> int:
     """Tokens of a block, for a model whose layers attend to `window` tokens at least; 0 for all."""
-    return max(1, min(_BLOCK_TOKENS, window)) if window else _BLOCK_TOKENS
+    return max(1, min(BLOCK_TOKENS, window)) if window else BLOCK_TOKENS
 
 
 def export_blocks(
@@ -47,10 +49,13 @@ def restore_blocks(
     """Restore tokens `start` to `stop` of what was exported; `copy_from` takes those from a place to another out of
 
     `scratch`, an empty sequence.
+
+    Raises:
+        EngineError: it was not exported from this model, or there are too few cells.
     """
-    size, count = struct.unpack_from("<II", data)
-    sizes = struct.unpack_from(f"<{count}Q", data, 8)
-    at = 8 + 8 * count
+    size, sizes, at = _head(data)
+    if len(sizes) * size < stop:
+        raise EngineError(f"{len(sizes)} blocks of {size} tokens do not hold {stop} tokens")
     for index, length in enumerate(sizes):
         first, last = max(start, index * size), min(stop, (index + 1) * size)
         if first < last:
@@ -60,6 +65,15 @@ def restore_blocks(
             finally:
                 context.drop(scratch)
         at += length
+
+
+def _head(data: bytes) -> tuple[int, tuple[int, ...], int]:
+    """Tokens of a block, bytes of each, and where the first begins."""
+    try:
+        size, count = struct.unpack_from("<II", data)
+        return size, struct.unpack_from(f"<{count}Q", data, 8), 8 + 8 * count
+    except struct.error as error:
+        raise EngineError(f"{len(data)} bytes that are no blocks: {error}") from error
 
 
 def _spans(num: int, size: int) -> Iterator[tuple[int, int]]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from agentform.errors import CacheBudgetExceeded
 from agentform.runtime.llama_cpp.context import MOST_SEQUENCES, BatchToken, LlamaContext
+from agentform.runtime.llama_cpp.kv_blocks import BLOCK_TOKENS
 from agentform.runtime.llama_cpp.model import LlamaModel
 
 __all__ = ["LlamaMemoryPlan", "ModelBytes", "measure", "plan_memory"]
@@ -74,8 +75,11 @@ class LlamaMemoryPlan:
 
     @property
     def num_cells(self) -> int:
-        """Cells of llama.cpp: one a position, and some where tokens run again beside cells that they have already."""
-        return self.num_positions + (self.max_batch_tokens if self.is_stateful else 0)
+        """Cells of llama.cpp: one a position, and some for tokens that have theirs already: of a block that is restored
+
+        for its end, and where tokens run again for their state.
+        """
+        return self.num_positions + max(BLOCK_TOKENS, self.max_batch_tokens if self.is_stateful else 0)
 
     @property
     def max_rows(self) -> int:

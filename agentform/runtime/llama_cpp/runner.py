@@ -88,15 +88,16 @@ class LlamaRunner:
         self, runs: PositionRanges, kv: bytes, num: int, *, skip: int, snapshot: PositionRanges, state: bytes
     ) -> None:
         """See `StateMover.adopt`."""
+        scratch = self.plan.scratch_sequence
         if runs:
-            target, scratch = self._table.reserve(runs, place=skip), self.plan.scratch_sequence
+            target = self._table.reserve(runs, place=skip)
 
             def copy_from(start: int, stop: int) -> None:
                 self._cells.share(scratch, target, start, stop)
 
             restore_blocks(self._context, kv, copy_from, scratch, skip, skip + count(runs))
         if snapshot and self._states is not None:
-            self._states.adopt(snapshot, state)
+            self._states.adopt(snapshot, state, scratch)
 
     def integrity(self, owned: set[int]) -> None:
         """Assert that sequences hold the tokens at `owned`, and no others."""

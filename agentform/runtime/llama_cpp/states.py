@@ -72,8 +72,16 @@ class StatefulCells:
         """A snapshot's bytes."""
         return self._snapshots[runs[0][0]]
 
-    def adopt(self, runs: PositionRanges, state: bytes) -> None:
-        """Keep what `snapshot` gave under other positions."""
+    def adopt(self, runs: PositionRanges, state: bytes, scratch: int) -> None:
+        """Keep what `snapshot` gave under other positions, once `scratch`, an empty sequence, has taken it.
+
+        Raises:
+            EngineError: it is not a state of this model.
+        """
+        try:
+            self._context.restore(scratch, state, state_only=True)
+        finally:
+            self._context.drop(scratch)
         self._snapshots[runs[0][0]] = state
 
     def freed(self, runs: PositionRanges) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from agentform.errors import EngineError
 from agentform.runtime.cache.eviction import Cut, spilled
 from agentform.runtime.cache.prefix_cache import Lease, PrefixCache
 from agentform.runtime.cache.ranges import PositionRanges, count
@@ -46,7 +47,11 @@ class StateMover(Protocol):
     def adopt(
         self, runs: PositionRanges, kv: bytes, num: int, *, skip: int, snapshot: PositionRanges, state: bytes
     ) -> None:
-        """Put what `export` gave for `num` tokens, from token `skip` on, into `runs`, and its state into `snapshot`."""
+        """Put what `export` gave for `num` tokens, from token `skip` on, into `runs`, and its state into `snapshot`.
+
+        Raises:
+            EngineError, ValueError, RuntimeError, IndexError: it is of another model, or damaged.
+        """
         ...
 
 
@@ -166,7 +171,7 @@ class Tiers:
         fresh = self._cache.grow(lease, num - known)
         try:
             self._runner.adopt(fresh, entry.kv, len(entry.ids), skip=known, snapshot=room, state=entry.snapshot)
-        except (ValueError, RuntimeError, IndexError):  # whole, but of other sizes than this model's
+        except (EngineError, ValueError, RuntimeError, IndexError):  # whole, but of other sizes than this model's
             self._forget(tier, name)
             return False
         self._cache.commit(lease, entry.ids[:num])
