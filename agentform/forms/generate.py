@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 
+from agentform._util.prefixes import shared_prefix
 from agentform.decoding.session import Session
 from agentform.decoding.token_context import TokenContext
 from agentform.errors import ArgumentMalformed, ArgumentsTruncated, GrammarError, InvalidInput
@@ -163,15 +164,7 @@ def _value_text(leaf: Free, text: str) -> str:
 def _heal(tokenizer: Tokenizer, context: TokenContext) -> tuple[tuple[int, ...], str]:
     """Prompt ids that end on a token boundary whatever comes next, and the text between there and the end."""
     lines = [tokenizer.encode(context.line(probe)) for probe in _PROBES]
-    shared = _shared_prefix(lines)
+    shared = shared_prefix(lines)
     while shared and not context.tail.startswith(tokenizer.decode(shared)):
         shared = shared[:-1]
     return context.ids + shared, context.tail[len(tokenizer.decode(shared)) :]
-
-
-def _shared_prefix(lines: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    low, high = min(lines), max(lines)
-    for index, token in enumerate(low):
-        if index >= len(high) or high[index] != token:
-            return low[:index]
-    return low

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agentform._util.prefixes import shared_prefix
 from agentform.errors import TokenizationChanged
 from agentform.runtime.engine import Branch, Tokenizer
 
@@ -42,16 +43,16 @@ def build_trie(lines: Sequence[tuple[int, ...]]) -> OptionTrie:
     """
     branches: list[Branch] = []
     turns: list[list[tuple[int, int]]] = [[] for _ in lines]
-    pending = [(list(range(len(lines))), 0)]
+    pending = [list(range(len(lines)))]
     while pending:
-        members, depth = pending.pop()
-        depth = _shared_depth(lines, members, depth)
+        members = pending.pop()
+        depth = len(shared_prefix([lines[member] for member in members]))
         children = _children(lines, members, depth)
         for child, group in enumerate(children.values()):
             for option in group:
                 turns[option].append((len(branches), child))
             if len(group) > 1:
-                pending.append((group, depth + 1))
+                pending.append(group)
         branches.append(Branch(path=lines[members[0]][:depth], candidates=tuple(children)))
     return OptionTrie(branches=tuple(branches), turns=tuple(map(tuple, turns)))
 
@@ -91,14 +92,6 @@ def build_any_trie(lines: Sequence[tuple[int, ...]]) -> OptionTrie:
     at = {token: index for index, token in enumerate(candidates)}
     groups = tuple(at[line[len(start)]] if len(line) > len(start) else None for line in lines)
     return BeginningTrie(branches=(Branch(path=start, candidates=candidates),), turns=(), groups=groups)
-
-
-def _shared_depth(lines: Sequence[tuple[int, ...]], members: list[int], depth: int) -> int:
-    # The lowest and the highest line bound all others, so their shared prefix is shared by every member.
-    low, high = min(lines[m] for m in members), max(lines[m] for m in members)
-    while depth < min(len(low), len(high)) and low[depth] == high[depth]:
-        depth += 1
-    return depth
 
 
 def _children(lines: Sequence[tuple[int, ...]], members: list[int], depth: int) -> dict[int, list[int]]:
