@@ -13,13 +13,12 @@ _UNSEEN = re.compile(
     r"\U000e0000-\U000e007f]"
 )
 """Controls but for line feed and tab, marks of direction, separators, what has no width, and tags."""
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 def unicode_text(text: str) -> str:
     """`text` with U+FFFD for NUL and for every lone surrogate; two that make a pair become their character."""
     text = str.__str__(text)  # a subclass may say something else
-    if _SURROGATE.search(text):
+    if not is_unicode(text):
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text.replace("\0", _REPLACEMENT)
 
@@ -42,7 +41,11 @@ def _shown(found: re.Match[str]) -> str:
 
 def is_unicode(text: str) -> bool:
     """Whether there is no surrogate in it, which UTF-8 could not write."""
-    return _SURROGATE.search(text) is None
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def text_of(value: object) -> str:
@@ -54,7 +57,7 @@ def text_of(value: object) -> str:
 
 
 def said(error: BaseException) -> str:
-    """What an error says of itself; empty where it says nothing or fails to."""
+    """What an error says of itself, empty where it says nothing; that it fails to, where it does."""
     try:
         return unicode_text(str(error))
     except Exception:

@@ -9,7 +9,7 @@ from typing import Any, Literal, NoReturn, TypeVar, cast
 
 from pydantic_core import to_jsonable_python
 
-from agentform._util.text import text_of, unicode_text
+from agentform._util.text import is_unicode, text_of, unicode_text
 from agentform.errors import InvalidInput
 from agentform.messages import JsonValue
 from agentform.schema.form import Path, pointer
@@ -148,16 +148,8 @@ def _scalar_problem(value: Any) -> str:
     if isinstance(value, float):
         return "" if math.isfinite(value) else f"{value} is not a JSON number"
     if isinstance(value, str):
-        return "" if _is_unicode(value) else "the text holds a lone surrogate"
+        return "" if is_unicode(value) else "the text holds a lone surrogate"
     return f"{type(value).__name__} is not a JSON type"
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _no_constant(name: str) -> NoReturn:

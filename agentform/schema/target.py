@@ -18,8 +18,9 @@ from agentform.schema.compile import compile_schema
 from agentform.schema.draft import draft_of
 from agentform.schema.form import Form, Path, Relaxation, pointer
 from agentform.schema.json_text import plain, problems
+from agentform.schema.jsonschema_keywords import is_regular_expression
 from agentform.schema.pydantic_schema import pydantic_schema, written_schema
-from agentform.schema.regex import PatternTooCostly, compiled
+from agentform.schema.regex import PatternTooCostly
 from agentform.schema.tolerance import tolerated
 from agentform.schema.validate import PydanticValidator, SchemaValidator, Validator
 
@@ -148,11 +149,11 @@ def _without_bad_patterns(schema: Any, path: Path) -> tuple[Any, list[Path]]:
         return usable
 
     made = map_subschemas(schema, change)
-    if isinstance(made.get("pattern"), str) and not _compiles(made["pattern"]):
+    if isinstance(made.get("pattern"), str) and not is_regular_expression(made["pattern"]):
         del made["pattern"]
         bad.append((*path, "pattern"))
     by_name = made.get("patternProperties", {})
-    if wrong := [pattern for pattern in by_name if not _compiles(pattern)]:
+    if wrong := [pattern for pattern in by_name if not is_regular_expression(pattern)]:
         made["patternProperties"] = {key: item for key, item in by_name.items() if key not in wrong}
         made.pop("additionalProperties", None)  # it would now forbid what the dropped patterns allowed
         bad.extend((*path, "patternProperties", pattern) for pattern in wrong)
@@ -164,14 +165,6 @@ def _dropped(paths: Iterable[Path], what: str) -> tuple[Relaxation, ...]:
         Relaxation(pointer=pointer(path), what=f"a regular expression that cannot be matched in linear time: {what}")
         for path in paths
     )
-
-
-def _compiles(pattern: str) -> bool:
-    try:
-        compiled(pattern)
-    except (re.error, OverflowError, RecursionError):
-        return False
-    return True
 
 
 def _root(schema: SchemaDict) -> Schema:
