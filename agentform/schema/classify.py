@@ -14,6 +14,7 @@ from agentform.schema.union_labels import json_types
 __all__ = [
     "MAX_REPEAT",
     "MAX_SUBSET",
+    "RULES_OF_LISTS",
     "always_written",
     "bounds_of",
     "closed_leaf",
@@ -122,13 +123,14 @@ MAX_REPEAT = 8
 """The most items of a list whose items are decided one after another."""
 
 _PLAIN = frozenset(["type", "items", "minItems", "maxItems", "uniqueItems", "$defs", "definitions"])
-_OF_THE_WHOLE = frozenset(["contains", "minContains", "maxContains", "not", "if", "then", "else", "allOf"])
+RULES_OF_LISTS = ("contains", "minContains", "maxContains", "not", "if", "then", "else", "allOf")
+"""Keywords that ask something of an array as a whole."""
 
 
 def is_plain_array(schema: SchemaDict) -> bool:
     """Whether all items of an array have one schema; what is asked of them together comes on top of that."""
     return isinstance(schema.get("items"), dict) and all(
-        key in _PLAIN or key in _OF_THE_WHOLE or is_annotation(key) for key in schema
+        key in _PLAIN or key in RULES_OF_LISTS or is_annotation(key) for key in schema
     )
 
 

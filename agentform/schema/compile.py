@@ -10,6 +10,7 @@ from agentform.messages import JsonValue
 from agentform.schema.classify import (
     MAX_REPEAT,
     MAX_SUBSET,
+    RULES_OF_LISTS,
     always_written,
     bounds_of,
     closed_leaf,
@@ -51,7 +52,6 @@ MAX_DEPTH = 32
 """Levels of records and unions that are unfolded; what is deeper is one free leaf."""
 MAX_NODES = 10_000
 """Nodes that are unfolded, which bounds definitions that use one another many times."""
-_RULES_OF_LISTS = ("contains", "minContains", "maxContains", "not", "if", "then", "else", "allOf")
 
 
 def compile_schema(
@@ -225,7 +225,7 @@ class _FormCompiler:
     def _array(self, schema: SchemaDict, spot: _Spot) -> Node:
         """A list of closed items as choices where it is short; a free leaf otherwise."""
         least, most, unique = bounds_of(schema)
-        rules = self._rules({key: schema[key] for key in _RULES_OF_LISTS if key in schema})
+        rules = self._rules({key: schema[key] for key in RULES_OF_LISTS if key in schema})
         item = self._node(schema["items"], spot.below("0"))
         if (
             isinstance(item, Choice)

@@ -14,7 +14,7 @@ from agentform._util.exact import is_multiple
 from agentform.schema.jsonschema_library import jsonschema_library
 from agentform.schema.regex import compiled
 
-__all__ = ["OWN_KEYWORDS", "equality", "is_regular_expression", "literal_patterns"]
+__all__ = ["OWN_KEYWORDS", "additional_keys", "equality", "is_regular_expression", "literal_patterns"]
 
 
 def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[Any]:
@@ -35,7 +35,7 @@ def _pattern_properties(validator: Any, patterns: Mapping[str, Any], instance: A
 def _additional_properties(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[Any]:
     if not validator.is_type(instance, "object"):
         return
-    extras = list(_additional(instance, schema))
+    extras = list(additional_keys(instance, schema))
     if validator.is_type(wanted, "object"):
         for extra in extras:
             yield from validator.descend(instance[extra], wanted, path=extra)
@@ -44,10 +44,11 @@ def _additional_properties(validator: Any, wanted: Any, instance: Any, schema: A
         yield _error(f"Additional properties are not allowed: {listed}")
 
 
-def _additional(instance: Mapping[str, Any], schema: Any) -> Iterable[str]:
+def additional_keys(keys: Iterable[str], schema: Mapping[str, Any]) -> Iterator[str]:
+    """Those of the keys that an object schema neither names nor has a pattern for."""
     named = schema.get("properties", {})
     expressions = [compiled(pattern) for pattern in schema.get("patternProperties", {})]
-    for key in instance:
+    for key in keys:
         if key not in named and not any(expression.search(key) for expression in expressions):
             yield key
 

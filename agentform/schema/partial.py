@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from agentform.json_schema.keywords import is_annotation
 from agentform.json_schema.walk import subschemas
 from agentform.messages import JsonValue
-from agentform.schema.jsonschema_keywords import equality
+from agentform.schema.jsonschema_keywords import additional_keys, equality
 from agentform.schema.regex import PatternTooCostly, compiled
 from agentform.schema.validate import SchemaValidator
 
@@ -150,7 +150,7 @@ class _Asking:
                 found = ((n, item) for p, item in value.items() for n in _names(part) if compiled(p).search(n))
                 return _all(self._member(name, item, part) for name, item in found)
             case "additionalProperties":
-                return _all(self._member(name, value, part) for name in _names(part) if _is_additional(name, schema))
+                return _all(self._member(name, value, part) for name in additional_keys(_names(part), schema))
             case "propertyNames":
                 return _all(self._name(name, value, part) for name in _names(part))
             case "dependentRequired":
@@ -262,11 +262,6 @@ def _is_there(name: str, part: Members) -> Verdict:
 def _names(part: Members) -> Iterator[str]:
     yield from part.there
     yield from part.maybe
-
-
-def _is_additional(name: str, schema: Mapping[str, Any]) -> bool:
-    patterns = schema.get("patternProperties", {})
-    return name not in schema.get("properties", {}) and not any(compiled(p).search(name) for p in patterns)
 
 
 def _of_type(types: Iterable[str], part: KnownPart) -> Verdict:

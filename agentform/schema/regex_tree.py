@@ -113,7 +113,7 @@ def rust_text(tree: RegexTree, flags: int) -> str | None:
     """The expression in Rust's words; `None` where it looks around, which that engine cannot."""
     if _LOOKS & set(operations(tree)):
         return None
-    body = "".join(_rust(name_of(operation), operands, flags) for operation, operands in tree)
+    body = _sequence(tree, flags)
     return f"(?i:{body})" if flags & re.IGNORECASE else body
 
 
@@ -189,6 +189,4 @@ def _below(name: str, operands: Any) -> Iterable[RegexTree]:
         return [operands[3]]
     if name in _LOOKS:
         return [operands[1]]
-    if name.endswith("REPEAT"):
-        return [operands[2]]
-    return [operands] if name == "ATOMIC_GROUP" else []
+    return [operands[2]] if name in _REPEATS else []
