@@ -17,6 +17,7 @@ QuestionKey: TypeAlias = tuple[Path, QuestionKind]
 MEMBER = 0
 """The answer that says that an option is in the list."""
 _NUM_ALTERNATIVES = 3
+_LEAST = 1e-300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +72,11 @@ class Answer:
         """The answer taken."""
         return self.question.answers[self.index]
 
+    @property
+    def log_probabilities(self) -> tuple[float, ...]:
+        """Of each answer, finite also where rounding left none."""
+        return tuple(math.log(max(p, _LEAST)) for p in self.probabilities)
+
     def evidence(self, *, how: How | None = None, gap: float | None = None) -> Evidence:
         """The answer as evidence for its leaf.
 
@@ -78,7 +84,7 @@ class Answer:
         """
         ranked = sorted(range(len(self.probabilities)), key=lambda i: -self.probabilities[i])
         others = [i for i in ranked if i != self.index][:_NUM_ALTERNATIVES]
-        lost = math.log(self.probabilities[ranked[0]] / max(self.probabilities[self.index], 1e-300))
+        lost = math.log(self.probabilities[ranked[0]] / max(self.probabilities[self.index], _LEAST))
         return Evidence(
             pointer=pointer(self.question.path),
             value=self.value,

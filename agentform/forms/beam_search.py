@@ -8,7 +8,6 @@ wins. A greedy parent that leaves its children improbable therefore loses to a b
 from __future__ import annotations
 
 import heapq
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -108,7 +107,7 @@ class _Search:
         """The `width` most probable continuations of a hypothesis; itself when nothing was asked under it."""
         if not answers:
             return [hypothesis]
-        rows = [[math.log(max(p, 1e-300)) for p in answer.probabilities] for answer in answers]
+        rows = [answer.log_probabilities for answer in answers]
         grown: list[_Hypothesis] = []
         for picks, log_p in islice(best_first(rows), width):
             taken = {a.question.key: replace(a, index=i) for a, i in zip(answers, picks, strict=True)}

@@ -23,7 +23,7 @@ from agentform.forms.scoring import Scoring, choose, require_confidence
 from agentform.forms.state import FormState
 from agentform.messages import JsonValue, Message, Usage
 from agentform.runtime.engine import Engine
-from agentform.schema.json_text import dumps
+from agentform.schema.json_text import text_or_json
 from agentform.schema.target import load
 
 __all__ = [
@@ -36,7 +36,6 @@ __all__ = [
     "decide",
     "decision_of",
     "require_options",
-    "text_of_option",
 ]
 
 
@@ -105,13 +104,8 @@ Asked: TypeAlias = YesNo | OneOf | Score
 
 def _described(asked: Asked) -> str:
     """The question in one line, with what is said of its options."""
-    notes = "; ".join(f"{text_of_option(option)}: {said}" for option, said in asked.told if said)
+    notes = "; ".join(f"{text_or_json(option)}: {said}" for option, said in asked.told if said)
     return f"{asked.question} ({notes})" if notes else asked.question
-
-
-def text_of_option(option: JsonValue) -> str:
-    """An option as it stands in a list of them."""
-    return option if isinstance(option, str) else dumps(option)
 
 
 def require_options(questions: Mapping[str, Asked]) -> None:

@@ -15,7 +15,7 @@ from agentform.decoding.insertion_point import InsertionPoint
 from agentform.decoding.limits import Limits
 from agentform.decoding.prompt_work import OPTION_CHARACTERS, check_fits, prompt_work
 from agentform.decoding.session import Session
-from agentform.forms.decisions import Asked, Decision, Decisions, decision_of, require_options, text_of_option
+from agentform.forms.decisions import Asked, Decision, Decisions, decision_of, require_options
 from agentform.forms.fill import Prompts
 from agentform.forms.label_prior import CONTENT_FREE, PriorStore, priors_of
 from agentform.forms.questions import open_questions
@@ -23,6 +23,7 @@ from agentform.forms.scoring import Priors, Scoring, choose, require_confidence
 from agentform.forms.state import FormState
 from agentform.messages import Message, Usage
 from agentform.runtime.engine import Engine
+from agentform.schema.json_text import text_or_json
 from agentform.schema.target import Target, load
 
 __all__ = ["decide_isolated"]
@@ -110,5 +111,5 @@ def _messages(text: str, told: str) -> Sequence[Message]:
 
 def _told(asked: Asked) -> str:
     """The question, and one line for each option."""
-    options = [f"- {text_of_option(option)}: {said}".removesuffix(": ") for option, said in asked.told]
+    options = [f"- {text_or_json(option)}: {said}".removesuffix(": ") for option, said in asked.told]
     return "\n".join([*filter(None, [asked.question]), *options])

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 from agentform.decoding.insertion_point import InsertionPoint
 from agentform.decoding.token_context import TokenContext
 from agentform.forms.answer import Question
-from agentform.schema.json_text import dumps
+from agentform.schema.json_text import text_or_json
 
 __all__ = ["LEAD_INS", "LeadIn", "Posed", "pose"]
 
@@ -51,7 +51,7 @@ def _lettered(question: Question, point: InsertionPoint, shift: int) -> Posed:
     """Letters for the options, the first of them for option `shift`; each stands for its answer once."""
     order = [(at + shift) % len(question.answers) for at in range(len(question.answers))]
     letters = string.ascii_uppercase[: len(order)]
-    options = [f"{letter}. {_said(question.answers[at])}" for letter, at in zip(letters, order, strict=True)]
+    options = [f"{letter}. {text_or_json(question.answers[at])}" for letter, at in zip(letters, order, strict=True)]
     context = point.text("\n".join([f"{_about(question)}:", *options, "Answer:"]))
     return Posed(context=context, lead="", texts=tuple(f" {letter}\n" for letter in letters), groups=tuple(order))
 
@@ -59,7 +59,3 @@ def _lettered(question: Question, point: InsertionPoint, shift: int) -> Posed:
 def _about(question: Question) -> str:
     # One line: a description of several misleads more than none.
     return " ".join(question.description.split()).rstrip(".:") or (question.path[-1] if question.path else "Answer")
-
-
-def _said(answer: object) -> str:
-    return answer if isinstance(answer, str) else dumps(answer)  # pyright: ignore[reportArgumentType]

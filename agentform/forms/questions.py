@@ -16,7 +16,7 @@ from agentform.forms.answer import Question, member_key
 from agentform.forms.state import FormState
 from agentform.forms.value_prefixes import openers_of
 from agentform.schema.form import Choice, Field, Fixed, Free, Node, Path, Record, Repeat, Subset, Union
-from agentform.schema.json_text import dumps
+from agentform.schema.json_text import dumps, text_or_json
 
 __all__ = ["EarlyLeaf", "early_free_leaves", "open_questions"]
 
@@ -195,7 +195,7 @@ def _member_questions(node: Subset, state: FormState, lead: _Lead) -> Iterator[Q
         path, kind = member_key(node, at)
         if (path, kind) in state.answers:
             continue
-        inner = lead.enter(option if isinstance(option, str) else dumps(option))
+        inner = lead.enter(text_or_json(option))
         yield Question(
             path=path,
             kind=kind,

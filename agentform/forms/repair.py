@@ -6,7 +6,6 @@ no model call. What else a violation concerns is forgotten, and decided or writt
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -79,7 +78,7 @@ def open_assignments(state: FormState, violations: Sequence[Violation], limits: 
 
 
 def _assignments(group: Answers) -> Iterator[tuple[Answers, float]]:
-    rows = [[math.log(max(p, 1e-300)) for p in answer.probabilities] for answer in group.values()]
+    rows = [answer.log_probabilities for answer in group.values()]
     for picks, total in best_first(rows):
         yield {key: replace(a, index=i) for (key, a), i in zip(group.items(), picks, strict=True)}, total
 

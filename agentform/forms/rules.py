@@ -204,7 +204,7 @@ def _sum_of_least(costs: Sequence[float], number: float) -> float:
 
 
 def _costs(answer: Answer) -> tuple[float, ...]:
-    logs = [math.log(max(p, 1e-300)) for p in answer.probabilities]
+    logs = answer.log_probabilities
     return tuple(max(logs) - log for log in logs)
 
 

@@ -137,6 +137,6 @@ def _accuracy(scored: Sequence[_Scored], scoring: Scoring) -> float:
 def _with_temperature(scoring: Scoring, scored: Sequence[_Scored]) -> Scoring:
     def surprise(temperature: float) -> float:
         setting = replace(scoring, temperature=temperature)
-        return -sum(math.log(max(item.answer(setting).probabilities[item.gold], 1e-300)) for item in scored)
+        return -sum(item.answer(setting).log_probabilities[item.gold] for item in scored)
 
     return replace(scoring, temperature=min(TEMPERATURES, key=surprise))

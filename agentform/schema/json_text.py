@@ -14,7 +14,7 @@ from agentform.errors import InvalidInput
 from agentform.messages import JsonValue
 from agentform.schema.form import Path, pointer
 
-__all__ = ["dumps", "loads", "plain", "problems", "to_jsonable"]
+__all__ = ["dumps", "loads", "plain", "problems", "text_or_json", "to_jsonable"]
 
 T = TypeVar("T")
 
@@ -29,6 +29,11 @@ def dumps(value: JsonValue) -> str:
         InvalidInput: for NaN, infinities and anything that is not a JSON value, naming the place.
     """
     return _within_depth(lambda: _dumps(value))
+
+
+def text_or_json(value: JsonValue) -> str:
+    """A text as it is, any other value as `dumps` writes it."""
+    return value if isinstance(value, str) else dumps(value)
 
 
 def _dumps(value: JsonValue) -> str:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentform.decoding.limits import Limits
-from agentform.forms.decisions import Asked, Decision, Decisions, OneOf, Score, YesNo, text_of_option
+from agentform.forms.decisions import Asked, Decision, Decisions, OneOf, Score, YesNo
 from agentform.forms.isolated import decide_isolated
 from agentform.forms.label_prior import PriorStore
 from agentform.messages import Usage
-from agentform.schema.json_text import dumps
+from agentform.schema.json_text import text_or_json
 from agentform.serve.clients import Clients
 from agentform.serve.exchange import Exchange
 from agentform.serve.metrics import ServerMetrics
@@ -105,7 +105,7 @@ class SystemOneEndpoint:
 def _text(content: Told | None) -> str:
     if content is None:
         return ""
-    return content if isinstance(content, str) else dumps(content)
+    return text_or_json(content)
 
 
 def _asked(name: str, question: SystemOneQuestion) -> Asked:
@@ -167,7 +167,7 @@ def _choice(question: ChoiceQuestion, decision: Decision | None) -> dict[str, An
 
 def _probabilities(decision: Decision | None) -> dict[str, float]:
     rows = () if decision is None else decision.probabilities
-    return {text_of_option(option): _unit(p) for option, p in rows}
+    return {text_or_json(option): _unit(p) for option, p in rows}
 
 
 def _unit(probability: float) -> float:
