@@ -186,7 +186,7 @@ class Compiler:
         )
 
     def _tried(self, source: str) -> tuple[LLMatcher | None, str]:
-        """The same, but for a large source only so long."""
+        """What `_try` returns; for a large source it is waited for only so long."""
         if len(source) < self._limits.large_bytes:
             return self._try(source)
         try:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,8 @@ from agentform.grammar.xgrammar_schema import adapt
 from agentform.json_schema.keywords import Schema
 
 __all__ = ["XGrammarCompiled", "XGrammarCompiler", "XGrammarMatcher"]
+
+_Way: TypeAlias = tuple[Callable[[], Any], tuple[Relaxation, ...]]
 
 
 class XGrammarMatcher:
@@ -157,21 +160,21 @@ class XGrammarCompiler:
             return self._made(spec, native, relaxed)
         raise GrammarError(f"{spec.kind} grammar does not compile: {problem}")
 
-    def _values(self, spec: GrammarSpec) -> Any:
+    def _values(self, spec: GrammarSpec) -> Iterator[_Way]:
         """Ways to make the grammar of the value, the strongest first, with what each loses."""
         grammar = self._xgrammar.Grammar
         if spec.kind == "regex":
-            return [(lambda: grammar.from_regex(spec.text), ())]
-        if spec.kind == "lark":
-            return [(lambda: grammar.from_lark(spec.text), ())]
-        prepared = prepare(parse_schema(spec.text), "xgrammar")
-        ways = [self._way(prepared.schema, prepared.relaxed)]
-        for rung in RUNGS:
-            lost = (*prepared.relaxed, Relaxation(pointer="", what=rung.what))
-            ways.append(self._way(rung.loosen(prepared.schema), lost))
-        return ways
+            yield (lambda: grammar.from_regex(spec.text)), ()
+        elif spec.kind == "lark":
+            yield (lambda: grammar.from_lark(spec.text)), ()
+        else:
+            prepared = prepare(parse_schema(spec.text), "xgrammar")
+            yield self._way(prepared.schema, prepared.relaxed)
+            for rung in RUNGS:
+                lost = (*prepared.relaxed, Relaxation(pointer="", what=rung.what))
+                yield self._way(rung.loosen(prepared.schema), lost)
 
-    def _way(self, schema: Schema, lost: tuple[Relaxation, ...]) -> Any:
+    def _way(self, schema: Schema, lost: tuple[Relaxation, ...]) -> _Way:
         adapted, more = adapt(schema)
         text = json.dumps(adapted if isinstance(adapted, dict) else {}, ensure_ascii=False)
         make = self._xgrammar.Grammar.from_json_schema

@@ -1,4 +1,4 @@
-"""Two schemas that both hold, as one schema."""
+"""Schemas that all hold, as one: two merged, a property by all that speaks of it, references and `allOf` folded in."""
 
 from __future__ import annotations
 
