@@ -11,6 +11,8 @@ from functools import wraps
 from typing import Any, cast
 
 from jinja2.exceptions import SecurityError
+from jinja2.filters import make_attrgetter
+from jinja2.nodes import EvalContext
 from jinja2.utils import generate_lorem_ipsum
 
 __all__ = ["MOST_CHARACTERS", "bounded_filters", "check_binary", "check_method", "joined"]
@@ -21,6 +23,8 @@ _MOST_BITS = 4096
 _MOST_WIDTH = 100_000
 """A number that a template gives to a filter or a text's method: a width, an indent, how many."""
 _LONGEST_INDENT = 1000
+_INDENTING = frozenset({"tojson", "indent", "wordwrap"})
+_FILLING = frozenset({"format", "format_map", "expandtabs", "replace", "join"})
 _DIRECTIVE = re.compile(r"%[^a-zA-Z%]*(?:\d{6}|\*)")
 _FIELD = re.compile(r"\{[^{}]*:[^{}]*(?:\d{6}|\{)")
 
@@ -92,41 +96,44 @@ def _bounded(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
             check_formatted(str(first[-1]), "%", (*rest, *kwargs.values()))
             return work(*args, **kwargs)
         if name == "join":
-            separator = str(rest[0] if rest else kwargs.get("d", ""))
-            return work(*args[:skipped], _bounded_items(first[-1], len(separator)), *rest, **kwargs)
+            return _join(*args, **kwargs)
         return work(*first, *_checked(name, first[-1], rest, kwargs), **kwargs)
 
     return run
 
 
+def _join(context: EvalContext, items: Any, d: Any = "", attribute: str | int | None = None) -> str:
+    """As Jinja's filter of this name."""
+    return joined(str(d), items if attribute is None else map(make_attrgetter(context.environment, attribute), items))
+
+
 def _checked(name: str, owner: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
-    for value in (*args, *kwargs.values()):
-        if isinstance(value, int) and abs(value) > _MOST_WIDTH:
-            raise SecurityError(f"the template asks {name} for more than a prompt has room for")
-    text = str(owner)
-    _check_padding(name, text, args, kwargs)
-    if name == "replace" and len(args) > 1:
-        _check_size(len(text) + text.count(str(args[0])) * len(str(args[1])))
+    values = (*args, *kwargs.values())
+    wide = any(isinstance(value, int) and abs(value) > _MOST_WIDTH for value in values)
+    if wide or (name in _INDENTING and any(_amount(value) > _LONGEST_INDENT for value in values)):
+        raise SecurityError(f"the template asks {name} for more than a prompt has room for")
+    if name == "translate":
+        raise SecurityError("the template may not translate characters into texts")
+    # Only these look at the text: as a text, what others are given may be a whole conversation.
+    return _checked_text(name, str(owner), args, kwargs) if name in _FILLING else args
+
+
+def _checked_text(name: str, text: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What is put into a text for each of its tabs, fields, letters or whatever is replaced."""
+    values = (*args, *kwargs.values())
+    if name in ("format", "format_map"):
+        check_formatted(text, "{", values)
+    if name == "expandtabs":
+        _check_size(len(text) + text.count("\t") * max(map(_amount, values), default=8))
+    if name == "replace" and len(given := (*args, *(kwargs[key] for key in ("old", "new") if key in kwargs))) > 1:
+        _check_size(len(text) + text.count(str(given[0])) * len(str(given[1])))
     if name == "join" and args:
         return (_bounded_items(args[0], len(text)), *args[1:])
     return args
 
 
-def _check_padding(name: str, text: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-    """What is put into a text for each of its lines, tabs or fields."""
-    values = (*args, *kwargs.values())
-    if name in ("format", "format_map"):
-        check_formatted(text, "{", values)
-    if name == "translate":
-        raise SecurityError("the template may not translate characters into texts")
-    if name in ("tojson", "indent", "wordwrap") and any(_amount(v) > _LONGEST_INDENT for v in values):
-        raise SecurityError(f"the template asks {name} for more than a prompt has room for")
-    if name == "expandtabs":
-        _check_size(len(text) + text.count("\t") * max(map(_amount, values), default=8))
-
-
 def _bounded_items(items: Any, separator_size: int, size: int = 0) -> list[Any]:
-    """The items themselves: a filter may be told to take an attribute of each."""
+    """The items themselves: what is no text among them is refused by the method that gets them."""
     kept: list[Any] = []
     for item in cast("Iterable[Any]", items):
         size += separator_size + (_amount(item) if _is_sized(item) else 1)

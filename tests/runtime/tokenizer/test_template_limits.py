@@ -20,6 +20,9 @@ DOUBLINGS = {
     "replace filter": "ns.x | replace('a', 'aa') | replace('b', 'bb')",
     "join method": "''.join([ns.x, ns.x])",
     "join filter": "[ns.x, ns.x] | join",
+    "join filter by attribute": "[{'a': ns.x}, {'a': ns.x}] | join(attribute='a')",
+    "join filter of what is no text": "[{'a': ns.x}, {'a': ns.x}] | join",
+    "replace filter with names": "ns.x | replace(old='a', new='aa') | replace('b', new='bb')",
     "join of a generator": "[ns.x, ns.x] | map('upper') | map('lower') | join(', ')",
     "format filter": "'%s%s' | format(ns.x, ns.x)",
     "% operator": "'%s%s' % (ns.x, ns.x)",
@@ -91,6 +94,7 @@ def test_one_large_step_is_refused(expression):
         ("', '.join(['a', 'b'])", "a, b"),
         ("[1, 2] | join('-')", "1-2"),
         ("[{'a': 1}, {'a': 2}] | join(',', attribute='a')", "1,2"),
+        ("[{'a': {'b': 1}}, {'a': {'b': 2}}] | join(attribute='a.b', d=',')", "1,2"),
         ("{'b': 1, 'a': 2} | join(',')", "b,a"),
         ("'abc' | join('.')", "a.b.c"),
         ("missing | join(',')", ""),
@@ -110,3 +114,12 @@ def test_ordinary_expressions_are_as_they_were(expression, text):
 def test_a_join_of_what_is_no_text_is_an_error_as_in_python():
     with pytest.raises(TypeError):
         rendered("{{ ','.join([1]) }}")
+
+
+def test_a_filter_that_makes_no_text_does_not_make_one_of_what_it_is_given():
+    class Untold(list):
+        def __str__(self):
+            raise AssertionError("made into a text")
+
+    source = "{{ x | length }}{{ x | first }}{{ x | map('upper') | list | last }}{{ x | tojson }}"
+    assert render_within(compile_template(source), {"x": Untold(["a", "b"])}) == '2aB["a", "b"]'
