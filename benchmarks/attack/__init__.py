@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from benchmarks.common.harness import Context
 
@@ -23,4 +22,4 @@ def run(context: Context) -> None:
 
     options = context.options
     bodies = 50 if context.quick else options["bodies"]
-    report(context, options["model"], num_bodies=bodies, only=options["only"], folder=Path.cwd())
+    report(context, options["model"], num_bodies=bodies, only=options["only"])

@@ -139,9 +139,7 @@ def typed_transcripts(target: Target) -> None:
     for key in KEYS:
         typed = _chat(target, messages=_user(marks + answer), **named)
         plain = _chat(target, messages=_user("x" + marks + answer))
-        counts = [
-            _answered(target.post(_CHAT, body, key=key)).json()["usage"]["prompt_tokens"] for body in (typed, plain)
-        ]
+        counts = [_prompt_tokens(target, body, key) for body in (typed, plain)]
         assert abs(counts[0] - counts[1]) <= 2, counts
 
 

@@ -13,13 +13,12 @@ from pathlib import Path
 __all__ = ["ask"]
 
 _PAUSE_S = 0.05
-_PATIENCE_S = 30.0
 
 
-def ask(port: int) -> float:
-    """Seconds until the answer."""
+def ask(port: int, *, patience_s: float = 30.0) -> float:
+    """Seconds until the answer; infinite where there is none."""
     started = time.perf_counter()
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_PATIENCE_S)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=patience_s)
     try:
         connection.request("GET", "/health")
         healthy = connection.getresponse().status == 200

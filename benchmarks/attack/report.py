@@ -19,9 +19,8 @@ __all__ = ["report"]
 _CAP_BYTES = 6 << 30
 
 
-def report(context: Context, model: str, *, num_bodies: int, only: str, folder: Path) -> None:
+def report(context: Context, model: str, *, num_bodies: int, only: str) -> None:
     """Attack, print, and write what was measured; nothing is hidden that failed."""
-    del folder
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as place, attacked(model, Path(place), cap_bytes=_CAP_BYTES) as target:
         assert target.is_healthy()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
+import math
 import os
 import re
-import signal
 import subprocess
 import sys
 import threading
@@ -18,6 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+
+from benchmarks.attack.health import ask
+from benchmarks.common.processes import own_session
 
 __all__ = ["KEYS", "Target", "attacked"]
 
@@ -92,9 +94,8 @@ class Target:
         """Whether `/health` says so, at the latest by then."""
         until = time.monotonic() + within_s
         while time.monotonic() < until and self.is_alive:
-            with contextlib.suppress(OSError, http.client.HTTPException):
-                if self._health(10) == 200:
-                    return True
+            if math.isfinite(ask(self.port, patience_s=10)):
+                return True
             time.sleep(0.1)
         return False
 
@@ -108,23 +109,11 @@ class Target:
                 self.process.kill()
 
     def end(self) -> None:
-        """Stop watching and stop the process."""
+        """Stop watching, and tell the process to stop, which it gets some time for."""
         self._ended.set()
-        if self.is_alive:
-            self.process.send_signal(signal.SIGTERM)
-        try:
+        self.process.terminate()  # nothing happens to one that has ended
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-
-    def _health(self, timeout: float) -> int:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
-        try:
-            connection.request("GET", "/health")
-            return connection.getresponse().status
-        finally:
-            connection.close()
 
 
 @contextlib.contextmanager
@@ -134,25 +123,19 @@ def attacked(model: str, folder: Path, *, cap_bytes: int, deadline_s: float = 30
     keys.write_text("\n".join(KEYS) + "\n", encoding="ascii")
     command = [sys.executable, "-m", "agentform", "serve", "--model", model, "--port", "0", "--api-key-file", str(keys)]
     limits = ["--deadline-s", str(deadline_s), "--max-tokens", "8", "--reasoning-tokens", "4", "--grace-s", "2"]
-    with log.open("wb") as out:
-        process = subprocess.Popen([*command, *limits], stdout=out, stderr=out, env={**os.environ, "COLUMNS": "200"})
-    target = Target(process, 0, log, cap_bytes)
-    memory = threading.Thread(target=target.watch_memory, daemon=True)
-    asking: subprocess.Popen[bytes] | None = None
-    try:
+    with log.open("wb") as out, own_session([*command, *limits], out, COLUMNS="200") as process:
+        target = Target(process, 0, log, cap_bytes)
         target.port = _port(target)
-        memory.start()
         # A process of its own: threads here that attack would be measured too.
         asks = [sys.executable, "-m", "benchmarks.attack.health", str(target.port), str(folder / "health")]
-        asking = subprocess.Popen(asks)
-        yield target
-    finally:
-        target.end()
-        if asking is not None:
-            asking.kill()
-            asking.wait()
-        if memory.ident is not None:
-            memory.join()
+        memory = threading.Thread(target=target.watch_memory, daemon=True)
+        with own_session(asks, out):
+            memory.start()
+            try:
+                yield target
+            finally:
+                target.end()
+                memory.join()
 
 
 def _port(target: Target) -> int:

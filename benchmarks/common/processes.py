@@ -19,8 +19,8 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -32,6 +32,7 @@ __all__ = [
     "cpu_seconds",
     "descendants",
     "kill_group",
+    "own_session",
     "peak_bytes",
     "serve_pipes",
 ]
@@ -157,6 +158,28 @@ def serve_pipes(operations: Operations) -> None:
     answer_lines({"quit": lambda asked: None, **operations}, sys.stdin, answers)
     answers.close()
     os._exit(0)  # threads and children do not hold the process
+
+
+@contextmanager
+def own_session(
+    command: Sequence[str], log: IO[bytes], **environment: str
+) -> Generator[subprocess.Popen[bytes], None, None]:
+    """A process with a session of its own, which says to `log` what it says; leaving the block ends it and all in it.
+
+    `environment` is beside what this process has.
+    """
+    process = subprocess.Popen(
+        command,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=log.fileno(),
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        kill_group(process)
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:

@@ -16,7 +16,7 @@ from typing import IO
 import httpx
 
 from agentform.errors import InvalidInput
-from benchmarks.common.processes import ROOT, kill_group
+from benchmarks.common.processes import ROOT, kill_group, own_session
 
 __all__ = ["Running", "free_port", "router", "server", "servers", "sglang_python"]
 
@@ -118,20 +118,9 @@ def _arguments(options: Mapping[str, str | int | bool]) -> list[str]:
 
 @contextmanager
 def _process(command: Sequence[str], url: str) -> Generator[tuple[Running, IO[bytes]], None, None]:
-    environment: Mapping[str, str] = {**os.environ, "OMP_NUM_THREADS": "1"}
-    with ExitStack() as stack:
-        log = stack.enter_context(tempfile.TemporaryFile())
-        process = subprocess.Popen(
-            [str(sglang_python()), *command],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=log.fileno(),
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        running = Running(url, process)
-        stack.callback(running.kill)
-        yield running, log
+    words = [str(sglang_python()), *command]
+    with tempfile.TemporaryFile() as log, own_session(words, log, OMP_NUM_THREADS="1") as process:
+        yield Running(url, process), log
 
 
 def _wait_until_ready(running: Running, path: str, num_workers: int, log: IO[bytes]) -> None:
