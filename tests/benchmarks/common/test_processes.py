@@ -21,19 +21,21 @@ def runs(pid: int) -> bool:
         return False
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="needs /proc")
-def test_a_process_ends_with_its_block_and_all_that_it_began(tmp_path):
-    place = tmp_path / "log"
-    with (
-        pytest.raises(ZeroDivisionError),
-        place.open("wb") as log,
-        own_session(["sh", "-c", SCRIPT], log, WORD="below"),
-    ):
+def fail_beside_a_child(place):
+    """Fails in a block whose process began another one, and says which."""
+    with place.open("wb") as log, own_session(["sh", "-c", SCRIPT], log, WORD="below"):
         wait_until(lambda: place.read_text().endswith("\n"))
         word, pid = place.read_text().split()
         assert (word, runs(int(pid))) == ("below", True)
-        raise ZeroDivisionError
-    wait_until(lambda: not runs(int(pid)))
+        raise KeyError(int(pid))
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="needs /proc")
+def test_a_process_ends_with_its_block_and_all_that_it_began(tmp_path):
+    with pytest.raises(KeyError) as failed:
+        fail_beside_a_child(tmp_path / "log")
+    [pid] = failed.value.args
+    wait_until(lambda: not runs(pid))
 
 
 def test_a_process_that_has_ended_by_itself_is_no_fault(tmp_path):
