@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+
 import anyio
 import pytest
 import torch
 
 from agentform.errors import ContextOverflow, InvalidRequest
-from agentform.runtime.engine import Engine, GenerateRequest, Sampling
+from agentform.runtime.engine import Chunk, Engine, GenerateRequest, Sampling
 from tests.seam.conftest import CONTEXT_TOKENS, SEEN, fresh_prompt
 from tests.support.engines import complete
 from tests.support.tiny_model import EOS_IDS
@@ -136,12 +138,19 @@ async def test_a_completion_ends_where_the_context_does(engine):
     assert 18 <= len(answer.token_ids) <= 20  # SGLang leaves the last places of a context empty
 
 
-async def test_closing_the_generator_frees_the_request(served):
-    stream = served.engine.generate(GenerateRequest(prompt_ids=fresh_prompt(), max_tokens=400))
-    await anext(stream)
+async def seen_at_work(served) -> AsyncGenerator[Chunk, None]:
+    """A completion that its engine says is at work; another process may tell of one only when it has ended."""
     with anyio.fail_after(PATIENCE_S):
-        while not await served.num_running():  # noqa: ASYNC110 - a server tells a little late
-            await anyio.sleep(0.005)
+        while True:
+            stream = served.engine.generate(GenerateRequest(prompt_ids=fresh_prompt(), max_tokens=400))
+            async for _ in stream:
+                if await served.num_running():
+                    return stream
+            await stream.aclose()
+
+
+async def test_closing_the_generator_frees_the_request(served):
+    stream = await seen_at_work(served)
     await stream.aclose()
     await served.settled()
 
