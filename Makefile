@@ -14,8 +14,8 @@ SGLANG_VENV := .venv-sglang
 SGLANG_BIN := $(SGLANG_VENV)/bin
 SGLANG_STAMP := $(SGLANG_VENV)/.setup-done
 
-# Tests of one file stay together, so that what they share is made once.
-PARALLEL := -n auto --maxprocesses=4 --dist=loadfile
+# Tests that share something stay together, so that it is made once: see tests/support/scheduler.py.
+PARALLEL := -n auto --maxprocesses=4
 
 .DEFAULT_GOAL := demo
 .PHONY: setup demo test test-sglang docs lint clean
@@ -44,7 +44,8 @@ test: lint docs
 
 # The embedded engine's own tests run here too: on the oldest transformers that is supported.
 test-sglang: $(SGLANG_STAMP)
-	OMP_NUM_THREADS=1 $(SGLANG_BIN)/python -m pytest -rfE -m 'sglang or not model' tests/sglang tests/seam tests/runtime
+	OMP_NUM_THREADS=1 $(SGLANG_BIN)/python -m pytest -rfE -n auto --maxprocesses=2 -m 'sglang or not model' \
+	    tests/sglang tests/seam tests/runtime
 
 $(SGLANG_STAMP): pyproject.toml constraints.txt $(wildcard tests/sglang/requirements*.txt) tests/sglang/stand_ins/pyproject.toml
 	$(PYTHON) -m venv $(SGLANG_VENV)

@@ -26,6 +26,14 @@ def pytest_unconfigure() -> None:
     end_after(EXIT_S)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Who runs what, where several processes share the tests."""
+    from tests.support.scheduler import EnginesStayTogether
+
+    return EnginesStayTogether(config, log)
+
+
 @pytest.fixture(scope="session")
 def weights_folder() -> Path:
     """The demo model's folder; tests that use it carry the marker `model`."""
