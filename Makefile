@@ -42,10 +42,11 @@ test: lint docs
 	$(BIN)/python -m pytest $(PARALLEL)
 	cd integrations/langchain && ../../$(BIN)/python -m pytest
 
-# The embedded engine's own tests run here too: on the oldest transformers that is supported.
+# The embedded engine's own tests run here too: on the oldest transformers that is supported. The files that start SGLang
+# are few tests and take longest, so they come first.
 test-sglang: $(SGLANG_STAMP)
-	OMP_NUM_THREADS=1 $(SGLANG_BIN)/python -m pytest -rfE -n auto --maxprocesses=2 -m 'sglang or not model' \
-	    tests/sglang tests/seam tests/runtime
+	OMP_NUM_THREADS=1 $(SGLANG_BIN)/python -m pytest -rfE -n auto --maxprocesses=2 --no-loadscope-reorder \
+	    -m 'sglang or not model' tests/sglang tests/seam tests/runtime
 
 $(SGLANG_STAMP): pyproject.toml constraints.txt $(wildcard tests/sglang/requirements*.txt) tests/sglang/stand_ins/pyproject.toml
 	$(PYTHON) -m venv $(SGLANG_VENV)
