@@ -137,7 +137,8 @@ class _EngineHost:
 def _launch(arguments: dict[str, Any]) -> Any:
     import torch
 
-    defaults: dict[str, Any] = {"log_level": "error", "grammar_backend": "llguidance"}
+    # A scheduler that looks for work without end holds a core of a machine on which agents, too, have work.
+    defaults: dict[str, Any] = {"log_level": "error", "grammar_backend": "llguidance", "sleep_on_idle": True}
     if arguments.get("device", "cuda" if torch.cuda.is_available() else "cpu") == "cpu":
         defaults |= _SAFE_ON_CPU
         os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -59,8 +59,8 @@ class SGLangEngine:
         `name` is what `info` shows, by default the folder's. `snapshots` says how the states of a hybrid model are
         kept (a policy or its name, or `SnapshotSettings`), by default SGLang's own way: see docs/sglang_snapshots.md.
         `server_args` are those of SGLang's own `ServerArgs`. Its defaults hold but for `grammar_backend`, which is
-        llguidance since it alone reads every grammar that agentform makes; without a GPU also for what SGLang needs to
-        run on a CPU.
+        llguidance since it alone reads every grammar that agentform makes, and `sleep_on_idle`, so that its scheduler
+        holds no core while nobody asks; without a GPU also for what SGLang needs to run on a CPU.
 
         Raises:
             MissingDependency: SGLang is not installed.
