@@ -27,6 +27,8 @@ _BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum
 _COUNTS = frozenset({"minProperties", "maxProperties"})
 _WHOLE = _COUNTS | {"minLength", "maxLength", "minItems", "maxItems"}
 _EXACT = 2**53
+_FARTHEST = 10**18 - 128
+"""The greatest float below what llguidance counts to."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +104,8 @@ class _Preparing:
                 kept[keyword] = int(kept[keyword])
         self._drop_counts(kept, at)
         self._weaken_bounds(kept, at)
-        return map_subschemas(self._with_steps(kept, at), lambda path, item: self.schema(item, at + pointer(path)))
+        kept = self._with_literals(self._with_steps(kept, at), at)
+        return map_subschemas(kept, lambda path, item: self.schema(item, at + pointer(path)))
 
     def _keeps(self, keyword: str, value: Any, at: str) -> bool:
         if is_annotation(keyword):
@@ -149,27 +152,92 @@ class _Preparing:
 
     def _weaken_bounds(self, schema: SchemaDict, at: str) -> None:
         """Engines hold bounds as floats: beyond 2**53 those are not exact, and would refuse what is legal."""
-        for keyword in _BOUNDS & schema.keys():
+        for keyword in sorted(_BOUNDS & schema.keys()):
             bound = schema[keyword]
             if abs(bound) <= _EXACT:
                 continue
             del schema[keyword]
-            self._relax(f"{at}/{keyword}", f"{keyword}: {bound} is left to validation, numbers are exact up to 2**53")
-            if (bound > 0) == ("inimum" in keyword):  # the nearest exact bound still holds
-                schema["minimum" if bound > 0 else "maximum"] = _EXACT if bound > 0 else -_EXACT
+            lower = "inimum" in keyword
+            held = _held(bound, lower, _FARTHEST if self._engine == "llguidance" else _EXACT)
+            if held is not None:
+                said, better = ("minimum", max) if lower else ("maximum", min)
+                schema[said] = better(schema.get(said, held), held)
+            if held != bound or "exclusive" in keyword:
+                kept = "left to validation" if held is None else f"held to {held}, the rest is left to validation"
+                self._relax(f"{at}/{keyword}", f"{keyword}: {bound} is {kept}; numbers are exact up to 2**53")
+
+    def _with_literals(self, schema: SchemaDict, at: str) -> SchemaDict:
+        """Whole numbers beyond 2**53 among the values would be written as their floats, which are others."""
+        keyword = next((key for key in ("const", "enum") if key in schema), None)
+        if keyword is None:
+            return schema
+        values = [schema["const"]] if keyword == "const" else schema["enum"]
+        beyond = [value for value in values if _is_beyond(value)]
+        if not beyond:
+            return schema
+        self._relax(f"{at}/{keyword}", f"{keyword}: left to validation, numbers are exact up to 2**53")
+        kept = {key: item for key, item in schema.items() if key not in ("const", "enum")}
+        if not all(isinstance(value, int) for value in beyond):
+            return kept
+        exact_ones = [value for value in values if not _is_beyond(value)]
+        found: SchemaDict = {"type": "integer", "minimum": min(beyond), "maximum": max(beyond)}
+        self._weaken_bounds(found, f"{at}/{keyword}")
+        arms = [{"enum": exact_ones}, found] if exact_ones else [found]
+        # Beside a union nothing else is needed: what else there is holds for all the values anyway, or for none.
+        return found if len(arms) == 1 else {"anyOf": arms}
 
     def _with_steps(self, schema: SchemaDict, at: str) -> SchemaDict:
         """Bounds move to the multiples next to them: there engines that compare floats are right about decimals."""
         step = schema.get("multipleOf")
         if step is None:
             return schema
+        if exact(step).denominator == 1 and schema.get("type") == "number":
+            schema = {**schema, "type": "integer"}
         if not (fault := self._step_fault(step)):
             return schema if isinstance(schema.get("type"), list) else _aligned(schema, step)
         self._relax(f"{at}/multipleOf", f"multipleOf: {step} is {fault}, left to validation")
-        return {keyword: value for keyword, value in schema.items() if keyword != "multipleOf"}
+        kept = {keyword: value for keyword, value in schema.items() if keyword != "multipleOf"}
+        finer = _power_of_ten(step)
+        # Multiples of 0.07 are multiples of 0.01: that much is kept.
+        return kept if finer is None or self._step_fault(finer) else self._with_steps({**kept, "multipleOf": finer}, at)
 
     def _relax(self, at: str, what: str) -> None:
         self.relaxed.append(Relaxation(pointer=at, what=what))
+
+
+def _held(bound: float, lower: bool, most: int) -> int | None:
+    """The nearest bound outside that a float holds exactly, up to `most`; `None` where none is left."""
+    if abs(bound) > most:
+        return (most if lower else -most) if (bound > 0) == lower else None
+    if int(float(bound)) == bound and abs(bound) < most:
+        return int(bound)
+    near = float(bound)
+    if (near > bound) if lower else (near < bound):
+        near = math.nextafter(near, -math.inf if lower else math.inf)
+    return int(near)
+
+
+def _is_beyond(value: Any) -> bool:
+    """Whether a value is or holds a whole number that no float need hold."""
+    match value:
+        case bool() | None | str():
+            return False
+        case int():
+            return abs(value) > _EXACT
+        case list():
+            return any(map(_is_beyond, value))
+        case dict():
+            return any(map(_is_beyond, value.values()))
+        case _:
+            return False
+
+
+def _power_of_ten(step: float) -> float | None:
+    """The power of ten below one of which the step is a multiple, if it is not that itself."""
+    size = exact(step)
+    places = len(format(Decimal(size.numerator) / size.denominator, "f").partition(".")[2])
+    found = Fraction(1, 10**places)
+    return None if size.denominator == 1 or found == size else float(found)
 
 
 def _aligned(schema: SchemaDict, step: float) -> SchemaDict:

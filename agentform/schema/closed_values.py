@@ -91,7 +91,9 @@ def _of_type(kind: str, schema: SchemaDict) -> tuple[list[JsonValue], str] | Non
             return [True, False], "boolean"
         case "integer":
             numbers = _integers(schema)
-            return (list(numbers), f"integer range {numbers[0]}..{numbers[-1]}") if numbers else None
+            if numbers is None:
+                return None
+            return list(numbers), f"integer range {numbers[0]}..{numbers[-1]}" if numbers else "empty integer range"
         case _:
             return None
 
@@ -110,7 +112,7 @@ def _integers(schema: SchemaDict) -> range | None:
         return None
     step = int(step)
     first, last = -(-max(lows) // step) * step, min(highs)
-    return range(first, last + 1, step) if 0 <= last - first < MAX_RANGE * step else None
+    return range(first, last + 1, step) if last - first < MAX_RANGE * step else None
 
 
 def _has_type(value: JsonValue, types: list[str]) -> bool:

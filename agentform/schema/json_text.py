@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import UserList
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import Any, Literal, NoReturn, TypeVar, cast
 
 from pydantic_core import to_jsonable_python
@@ -86,14 +87,15 @@ def problems(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
 def to_jsonable(value: Any) -> JsonValue:
     """The JSON value that stands for a Python value: dates as ISO text, `Decimal` as text, models as objects.
 
-    What it does not know becomes its `str`, and so do NaN and infinities; text that is no Unicode becomes so.
+    Arrays, tensors, views and mappings of any library are lists, numbers and objects. What else it does not know
+    becomes its `str`, and so do NaN and infinities; text that is no Unicode becomes so.
 
     Raises:
         InvalidInput: the value is nested too deeply.
     """
     for bytes_mode in _BYTES_MODES:
         try:
-            made = to_jsonable_python(value, fallback=text_of, bytes_mode=bytes_mode, serialize_unknown=True)
+            made = to_jsonable_python(value, fallback=_stand_in, bytes_mode=bytes_mode, serialize_unknown=True)
         except ValueError as error:  # bytes or text that are not UTF-8, a cycle, deeper than pydantic goes
             if _NESTED in str(error) or isinstance(error, UnicodeEncodeError):
                 return _within_depth(lambda: _walked(value, 0))
@@ -105,6 +107,24 @@ def to_jsonable(value: Any) -> JsonValue:
 
 
 _NESTED = "serialization depth"
+_MOST_BYTES = 1_000_000
+"""Of an array whose items are listed; a larger one is what its `str` shows of it."""
+
+
+def _stand_in(value: Any) -> Any:
+    """What stands for a value that pydantic does not know: its items, if it can say them, or else its `str`."""
+    try:
+        if isinstance(value, memoryview):
+            return value.tobytes()
+        if callable(getattr(value, "tolist", None)) and getattr(value, "nbytes", 0) <= _MOST_BYTES:
+            return value.tolist()
+        if isinstance(value, Mapping):
+            return dict(cast("Mapping[Any, Any]", value))
+        if isinstance(value, (range, KeysView, ValuesView, ItemsView, UserList)):
+            return list(cast("Iterable[Any]", value))
+    except Exception:
+        return text_of(value)
+    return text_of(value)
 
 
 def _within_depth(work: Callable[[], T]) -> T:
@@ -127,7 +147,7 @@ def _walked(value: Any, depth: int) -> JsonValue:
     if isinstance(value, str):
         return unicode_text(value)
     try:
-        return _as_text_where_needed(to_jsonable_python(value, fallback=text_of, serialize_unknown=True))
+        return _as_text_where_needed(to_jsonable_python(value, fallback=_stand_in, serialize_unknown=True))
     except Exception:
         return text_of(value)
 

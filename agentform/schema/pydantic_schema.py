@@ -10,23 +10,24 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable
-from datetime import UTC, datetime
-from typing import Any
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any, TypeVar
 
 from pydantic import EncodedStr, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import PydanticOmit
 
+from agentform.errors import UnsupportedSchema
 from agentform.json_schema.keywords import Schema, SchemaDict
 from agentform.json_schema.walk import map_subschemas
 from agentform.schema.descriptions import WRITTEN_AS
+from agentform.schema.time_patterns import date_pattern, datetime_pattern, duration_pattern, numbers, time_pattern
 
 __all__ = ["pydantic_schema", "written_schema"]
 
-_DAY = "(0[1-9]|[12][0-9])"
-_MONTH_AND_DAY = rf"((0[13578]|1[02])-({_DAY}|3[01])|(0[469]|11)-({_DAY}|30)|02-{_DAY})"
-_TIME = r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?"
+D = TypeVar("D", date, datetime)
+
 _ZONE = r"(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
-_CLOCK = r"T([0-9]{1,4}H([0-9]{1,4}M)?([0-9]{1,4}S)?|[0-9]{1,4}M([0-9]{1,4}S)?|[0-9]{1,4}S)"
 _BYTE = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _IPV4 = rf"{_BYTE}(\.{_BYTE}){{3}}"
 _GROUP = "[0-9a-f]{1,4}"
@@ -65,6 +66,9 @@ _KEYS = {
 _OF_TEXT = "x-of-text"
 _MOST_EXACT = 15
 """Digits that a float tells apart."""
+_MOST_KEYS = 32
+"""Whole numbers that are listed where they are keys."""
+_ONE_DAY = timedelta(days=1)
 
 
 def pydantic_schema(adapter: TypeAdapter[Any], *, titles: bool = True) -> SchemaDict:
@@ -109,7 +113,18 @@ class _Generate(GenerateJsonSchema):
             return {"enum": [value for value in values if isinstance(value, str)]}
         if said.get("type") == "boolean":
             return {"enum": ["true", "false"]}
+        if said.get("type") == "integer" and {"minimum", "maximum"} <= said.keys():
+            return _numbered(int(said["minimum"]), int(said["maximum"]))
         return {"pattern": f"^({_KEYS[said['type']]})$"} if said.get("type") in _KEYS else None
+
+    def model_field_schema(self, schema: Any) -> Any:
+        return _with_a_key(schema, super().model_field_schema)
+
+    def dataclass_field_schema(self, schema: Any) -> Any:
+        return _with_a_key(schema, super().dataclass_field_schema)
+
+    def typed_dict_field_schema(self, schema: Any) -> Any:
+        return _with_a_key(schema, super().typed_dict_field_schema)
 
 
 class _GenerateBare(_Generate):
@@ -122,19 +137,22 @@ class _GenerateWritten(_Generate):
         made = super().dict_schema(schema)
         return {**made, "additionalProperties": False} if "patternProperties" in made else made
 
+    def tagged_union_schema(self, schema: Any) -> Any:
+        """What tells the arms apart has to be written, also where an arm has a default for it."""
+        made = super().tagged_union_schema(schema)
+        name = made.get("discriminator", {}).get("propertyName")
+        return made if name is None else {**made, "oneOf": [_requiring(name, arm) for arm in made["oneOf"]]}
+
     def date_schema(self, schema: Any) -> Any:
-        return _whole(_date(schema), "date")
+        return _whole(date_pattern(*_days(schema)), "date")
 
     def datetime_schema(self, schema: Any) -> Any:
         zone = {"naive": "", None: f"{_ZONE}?"}.get(schema.get("tz_constraint"), _ZONE)
-        return _whole(f"{_date(schema)}T{_TIME}{zone}", "date-time")
+        return _whole(f"{_moments(schema)}{zone}", "date-time")
 
     def timedelta_schema(self, schema: Any) -> Any:
-        least, most = schema.get("ge", schema.get("gt")), schema.get("le", schema.get("lt"))
-        sign = "" if least is not None and least.days >= 0 else "-?"
-        digits = 8 if most is None or sign else len(str(most.days))
-        weeks = "[0-9]{1,5}W|" if digits == 8 else ""
-        return _whole(f"{sign}P({weeks}[0-9]{{1,{digits}}}D({_CLOCK})?|{_CLOCK})", "duration")
+        low, high = schema.get("ge", schema.get("gt")), schema.get("le", schema.get("lt"))
+        return _whole(duration_pattern(low, high), "duration")
 
     def complex_schema(self, schema: Any) -> Any:
         return _whole(_COMPLEX, "complex")
@@ -153,7 +171,9 @@ class _GenerateWritten(_Generate):
         return {**made, _OF_TEXT: True} if decodes_text else made
 
     def time_schema(self, schema: Any) -> Any:
-        return _whole(_TIME if schema.get("tz_constraint") == "naive" else f"{_TIME}{_ZONE}?", "time")
+        low, high = schema.get("ge", schema.get("gt", time.min)), schema.get("le", schema.get("lt", time.max))
+        bound = time_pattern(low, high, with_high="le" in schema) if low <= high else time_pattern()
+        return _whole(bound if schema.get("tz_constraint") == "naive" else f"{bound}{_ZONE}?", "time")
 
     def decimal_schema(self, schema: Any) -> Any:
         """A number: its bounds and digits can be said of that, but not of a text."""
@@ -190,29 +210,54 @@ def _with_patterns(schema: Schema) -> Schema:
     return made
 
 
-def _date(schema: Any) -> str:
-    """Days of the years within the bounds, in every month as many as it has, and 29 in every February."""
+def _with_a_key(schema: Any, made: Callable[[Any], Any]) -> Any:
+    """What a field's schema is, if there is a key for it; one that is read from inside another value has none."""
+    alias = schema.get("validation_alias")
+    if not isinstance(alias, list) or any(isinstance(path, list) and len(path) == 1 for path in alias):
+        return made(schema)
+    if schema.get("schema", {}).get("type") == "default":
+        raise PydanticOmit
+    said = "a field without default is read from inside another value, and its schema has no key for it"
+    raise UnsupportedSchema(f"{said}: give its AliasPath {alias} a plain name beside it, in AliasChoices")
+
+
+def _requiring(name: str, arm: Any) -> Any:
+    return {**arm, "required": list(dict.fromkeys([*arm.get("required", ()), name]))}
+
+
+def _numbered(low: int, high: int) -> SchemaDict:
+    """Whole numbers as keys: listed, or of one sign by their digits."""
+    if 0 <= high - low < _MOST_KEYS:
+        return {"enum": [str(number) for number in range(low, high + 1)]}
+    return {"pattern": f"^({numbers(low, high) if low >= 0 else _KEYS['integer']})$"}
+
+
+def _moments(schema: Any) -> str:
     low, high = schema.get("ge", schema.get("gt")), schema.get("le", schema.get("lt"))
-    first, last = (low.year if low else 1), (high.year if high else 9999)
+    if "now_op" in schema:
+        low, high = _today(schema, low or datetime.min, high or datetime.max)
+    if low and high and low.replace(tzinfo=None) > high.replace(tzinfo=None):
+        low, high = None, None
+    return datetime_pattern(low, high, with_high="lt" not in schema)
+
+
+def _days(schema: Any) -> tuple[date, date]:
+    """The first and the last day within the bounds; what lies before or after today is held to its year."""
+    low, high = schema.get("ge", date.min), schema.get("le", date.max)
+    if (above := schema.get("gt")) is not None and above < date.max:
+        low = max(low, above + _ONE_DAY)
+    if (below := schema.get("lt")) is not None and below > date.min:
+        high = min(high, below - _ONE_DAY)
+    return _today(schema, low, high)
+
+
+def _today(schema: Any, low: D, high: D) -> tuple[D, D]:
     now = datetime.now(UTC).year
     if schema.get("now_op") == "past":
-        last = min(last, now)
+        high = min(high, high.replace(year=now, month=12, day=31))
     elif schema.get("now_op") == "future":
-        first = max(first, now)
-    return f"({_between(f'{first:04}', f'{max(first, last):04}')})-{_MONTH_AND_DAY}"
-
-
-def _between(first: str, last: str) -> str:
-    """Numbers of so many digits from the first to the last."""
-    if first == "0" * len(first) and last == "9" * len(last):
-        return f"[0-9]{{{len(first)}}}" if first else ""
-    if first[0] == last[0]:
-        return first[0] + _between(first[1:], last[1:])
-    others = len(first) - 1
-    arms = [first[0] + _between(first[1:], "9" * others), last[0] + _between("0" * others, last[1:])]
-    if int(last[0]) - int(first[0]) > 1:
-        arms.append(f"[{int(first[0]) + 1}-{int(last[0]) - 1}]" + (f"[0-9]{{{others}}}" if others else ""))
-    return f"({'|'.join(arms)})"
+        low = max(low, low.replace(year=now, month=1, day=1))
+    return (low, high) if low <= high else (low, low)
 
 
 def _base64_of_ascii(extra: str) -> str:

@@ -14,6 +14,7 @@ __all__ = [
     "MessageFields",
     "NamedChoice",
     "ResponseFormat",
+    "ResultFields",
     "SchemaFormat",
     "Text",
     "ToolFields",
@@ -33,9 +34,9 @@ Zero: TypeAlias = Annotated[float, only(0)]
 
 
 class TextPart(OpenFields):
-    """A piece of text; pictures, sound and files are not taken."""
+    """A piece of text, by its name here or in OpenAI's Responses; pictures, sound and files are not taken."""
 
-    type: Literal["text"]
+    type: Literal["text", "input_text", "output_text"]
     text: str
     prompt_cache_breakpoint: Ignored = None
 
@@ -97,7 +98,7 @@ class CalledFunction(OpenFields):
     """The function of a past call; `arguments` is JSON text, or whatever a model wrote there."""
 
     name: str
-    arguments: str | dict[str, Any] | None = None
+    arguments: Any = None
 
 
 class PastCall(OpenFields):
@@ -121,20 +122,33 @@ class AssistantFields(OpenFields):
     reasoning_content: Any = None
     """What the model thought, if it is a text; of anything else nothing is known."""
     audio: Unsupported = None
-    function_call: Unsupported = None
+    function_call: CalledFunction | None = None
+    """The one call of a turn, as it was said before there were `tool_calls`."""
 
 
-class ToolResultFields(OpenFields):
-    """What a tool returned."""
+class ResultFields(OpenFields):
+    """What a call returned."""
 
-    role: Literal["tool"]
     content: Text | None = None
     tool_call_id: ShortText | None = None
     name: Ignored = None
 
 
+class ToolResultFields(ResultFields):
+    """What a tool returned."""
+
+    role: Literal["tool"]
+
+
+class FunctionResultFields(ResultFields):
+    """What a function returned, as it was said before there were `tool_calls`."""
+
+    role: Literal["function"]
+
+
 MessageFields: TypeAlias = Annotated[
-    SystemFields | DeveloperFields | UserFields | AssistantFields | ToolResultFields, Field(discriminator="role")
+    SystemFields | DeveloperFields | UserFields | AssistantFields | ToolResultFields | FunctionResultFields,
+    Field(discriminator="role"),
 ]
 
 
@@ -174,15 +188,16 @@ class TextFormat(OpenFields):
 
 
 class ObjectFormat(OpenFields):
-    """An answer that is some JSON object."""
+    """An answer that is some JSON object, or one of a schema, as llama.cpp and others take it."""
 
     type: Literal["json_object"]
+    schema_: dict[str, Any] | None = Field(default=None, alias="schema")
 
 
 class SchemaFormat(OpenFields):
     """The JSON Schema that an answer must satisfy."""
 
-    name: ShortText
+    name: ShortText = "answer"
     description: str | None = None
     schema_: dict[str, Any] = Field(alias="schema")
     strict: bool | None = None

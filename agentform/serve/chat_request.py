@@ -22,10 +22,10 @@ from agentform.serve.chat_fields import (
     MessageFields,
     NamedChoice,
     PastCall,
+    ResultFields,
     SchemaAnswer,
     Text,
     ToolFields,
-    ToolResultFields,
 )
 from agentform.serve.foreign_fields import require_no_slips
 from agentform.serve.past_arguments import past_arguments
@@ -140,13 +140,10 @@ def _output(fields: ChatFields) -> Target | None:
     if wanted.type == "text":
         return None
     if not isinstance(wanted, SchemaAnswer):
-        return load({"type": "object"}, name="answer")
+        return _form_of(wanted.schema_ or {"type": "object"}, "response_format.schema")
     said = wanted.json_schema
     schema = said.schema_ if said.description is None else {**said.schema_, "description": said.description}
-    try:
-        return load(schema, name=said.name, lenient=not said.strict)
-    except AgentformError as error:
-        raise Refused(problem_of(error, param="response_format.json_schema.schema")) from error
+    return _form_of(schema, "response_format.json_schema.schema", name=said.name, lenient=not said.strict)
 
 
 def _guided(fields: ChatFields) -> Target | None:
@@ -157,10 +154,17 @@ def _guided(fields: ChatFields) -> Target | None:
         "json_schema": fields.json_schema,
     }
     param, schema = next(((key, value) for key, value in given.items() if value is not None), ("", None))
-    if schema is None:
-        return None
+    return None if schema is None else _form_of(schema, param)
+
+
+def _form_of(schema: Any, param: str, *, name: str = "answer", lenient: bool = True) -> Target:
+    """The form of a schema, which may be JSON text.
+
+    Raises:
+        Refused: it is none; `param` is where it was given.
+    """
     try:
-        return load(loads(schema) if isinstance(schema, str) else schema, name="answer", lenient=True)
+        return load(loads(schema) if isinstance(schema, str) else schema, name=name, lenient=lenient)
     except AgentformError as error:
         raise Refused(problem_of(error, param=param)) from error
 
@@ -211,12 +215,12 @@ def past_messages(messages: Sequence[MessageFields]) -> list[Message]:
     names: dict[str, str] = {}
     for at, message in enumerate(messages):
         if isinstance(message, AssistantFields):
-            open_calls = [_call(call, f"call_{at}_{i}") for i, call in enumerate(message.tool_calls or ())]
+            open_calls = [_call(call, f"call_{at}_{i}") for i, call in enumerate(_calls_of(message))]
             names |= {call.id: call.name for call in open_calls}
             content = _text(message.content) or message.refusal or ""
             thought = _text(message.reasoning_content)
             made.append(Message(role="assistant", content=content, calls=tuple(open_calls), reasoning=thought))
-        elif isinstance(message, ToolResultFields):
+        elif isinstance(message, ResultFields):
             made.append(_result(message, _answered(message, open_calls, at), names, at))
         else:
             role = "user" if message.role == "user" else "system"
@@ -226,12 +230,17 @@ def past_messages(messages: Sequence[MessageFields]) -> list[Message]:
     return made
 
 
+def _calls_of(message: AssistantFields) -> Sequence[PastCall]:
+    legacy = message.function_call
+    return message.tool_calls or ([] if legacy is None else [PastCall(function=legacy)])
+
+
 def _call(call: PastCall, new_id: str) -> ToolCall:
     said = call.function
     return ToolCall(id=call.id or new_id, name=said.name, arguments=past_arguments(said.arguments))
 
 
-def _answered(message: ToolResultFields, open_calls: list[ToolCall], at: int) -> str:
+def _answered(message: ResultFields, open_calls: list[ToolCall], at: int) -> str:
     """The id of the call that a result answers: the one it names, or else the next of its tool that has none.
 
     Raises:
@@ -246,7 +255,7 @@ def _answered(message: ToolResultFields, open_calls: list[ToolCall], at: int) ->
     return named if named is not None else found.id if found else ""
 
 
-def _result(message: ToolResultFields, call_id: str, names: Mapping[str, str], at: int) -> Message:
+def _result(message: ResultFields, call_id: str, names: Mapping[str, str], at: int) -> Message:
     if call_id not in names:
         raise bad_request(
             "tool_call_id must be the id of a call in an earlier assistant message",

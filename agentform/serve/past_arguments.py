@@ -19,7 +19,7 @@ _UNREAD = "malformed"
 """The key under which the model sees text that is no object."""
 
 
-def past_arguments(said: str | Mapping[str, Any] | None) -> dict[str, JsonValue]:
+def past_arguments(said: Any) -> dict[str, JsonValue]:
     """The arguments of a past call: of a text that breaks off what stands there, of several values the first.
 
     Text that holds no object is kept whole, under the key `malformed`, so that the model sees what was wrong with it.

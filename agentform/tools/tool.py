@@ -96,7 +96,8 @@ class Tool(Generic[P, R]):
             target = load_arguments(schema, name=name, lenient=lenient)
         except UnsupportedSchema as error:
             raise UnsupportedSchema(f"tool {name!r}: {error.reason}", pointer=error.pointer) from error
-        if isinstance(target.form.schema, bool) or target.form.schema.get("type", "object") != "object":
+        shown = target.form.schema
+        if isinstance(shown, bool) or shown.get("type", "object") not in ("object", ["object"]):
             raise UnsupportedSchema(f"tool {name!r}: its arguments are not an object")
         description = description or target.description
         target = replace(target, description=description, validator=_Unconverted(target.validator))

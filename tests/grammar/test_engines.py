@@ -179,15 +179,40 @@ def test_bounds_beyond_exact_numbers_refuse_nothing_legal(takes, engine):
 @pytest.mark.parametrize(
     ("schema", "kept"),
     [
-        ({"minimum": 2**60}, {"minimum": 2**53}),
+        ({"minimum": 2**53 + 1}, {"minimum": 2**53}),
+        ({"maximum": 2**53 + 1}, {"maximum": 2**53 + 2}),
+        ({"minimum": 10**17}, {"minimum": 10**17}),
+        ({"exclusiveMinimum": 10**17}, {"minimum": 10**17}),
+        ({"minimum": 2**60}, {"minimum": 10**18 - 128}),
         ({"maximum": 2**60}, {}),
         ({"minimum": -(2**60)}, {}),
-        ({"exclusiveMaximum": -(2**60)}, {"maximum": -(2**53)}),
+        ({"exclusiveMaximum": -(2**60)}, {"maximum": 128 - 10**18}),
         ({"minimum": 20_000_000_000}, {"minimum": 20_000_000_000}),
     ],
 )
 def test_bounds_become_the_nearest_exact_ones(schema, kept):
     assert prepare(schema, "llguidance").schema == kept
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("item", "legal"),
+    [
+        ({"enum": [2**54 + 1, 2**54 + 3, "x"]}, f'[{2**54 + 1}, {2**54 + 3}, "x"]'),
+        ({"const": 2**60 + 1}, f"[{2**60 + 1}]"),
+        ({"const": [2**60 + 1]}, f"[[{2**60 + 1}]]"),
+        ({"enum": [2**70 + 1, None]}, f"[{2**70 + 1}, null]"),
+    ],
+)
+def test_values_beyond_exact_numbers_are_not_written_as_others(takes, engine, item, legal):
+    assert takes(engine, spec_of({"type": "array", "items": item}), legal)
+
+
+@pytest.mark.parametrize("step", [0.07, 1.0, 3])
+def test_steps_that_are_not_counted_in_keep_their_decimals(takes, step):
+    spec = spec_of({"type": "number", "multipleOf": step})
+    assert takes("llguidance", spec, "21")
+    assert not takes("llguidance", spec, "0.005")
 
 
 def test_tables_of_schema_and_grammar_know_the_same_words():

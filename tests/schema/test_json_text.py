@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
+from types import MappingProxyType
 
 import pytest
 from hypothesis import given
@@ -138,3 +139,15 @@ def test_results_that_cannot_become_json_become_text():
 @given(st.binary())
 def test_any_bytes_become_json(data):
     assert isinstance(loads(dumps(to_jsonable({"data": data}))), dict)
+
+
+def test_arrays_views_and_mappings_of_other_libraries_are_json():
+    numpy = pytest.importorskip("numpy")
+    assert to_jsonable([numpy.int64(3), numpy.zeros((1, 2)), numpy.bool_(True)]) == [3, [[0.0, 0.0]], True]
+    assert to_jsonable({"big": numpy.zeros(500_000)})["big"].startswith("[0.")
+    assert to_jsonable([{"a": 1}.values(), range(2), memoryview(b"x"), MappingProxyType({"a": 1})]) == [
+        [1],
+        [0, 1],
+        "x",
+        {"a": 1},
+    ]

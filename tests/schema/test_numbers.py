@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from agentform import fill_sync
+from agentform.errors import UnsupportedSchema
 from agentform.schema.json_text import loads
 from agentform.schema.target import load
 from agentform.testing import Fill, ScriptedEngine
@@ -87,3 +88,10 @@ def _ways_to_write(number):
     plain = format(number, "f")
     short = plain.rstrip("0").rstrip(".") if "." in plain else plain
     return [text for text in dict.fromkeys([plain, short]) if text != "-0"] or ["0"]
+
+
+def test_a_range_that_holds_no_multiple_has_no_value():
+    empty = {"type": "integer", "minimum": 1, "maximum": 2, "multipleOf": 3}
+    with pytest.raises(UnsupportedSchema, match="no value"):
+        load(empty)
+    assert load({"type": "object", "properties": {"a": empty, "b": {"type": "null"}}}).form.root.fields[0].name == "b"

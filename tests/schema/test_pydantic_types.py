@@ -20,6 +20,8 @@ from pydantic import (
     UUID3,
     UUID4,
     UUID5,
+    AliasChoices,
+    AliasPath,
     AnyUrl,
     AwareDatetime,
     Base64Bytes,
@@ -61,7 +63,7 @@ from pydantic import (
     constr,
 )  # fmt: skip
 
-from agentform.errors import ArgumentsTruncated, InvalidInput
+from agentform.errors import ArgumentsTruncated, InvalidInput, UnsupportedSchema
 from agentform.schema.json_text import loads
 from agentform.schema.target import load
 from tests.support.random_writer import RandomWriter
@@ -87,6 +89,20 @@ class Point(NamedTuple):
     b: str
 
 
+class Cat(BaseModel):
+    kind: Literal["cat"] = "cat"
+    lives: int = 9
+
+
+class Bird(Cat):
+    kind: Literal["bird"] = "bird"  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
+class Inside(BaseModel):
+    count: int = Field(validation_alias=AliasChoices("n", AliasPath("counts", 0)))
+    first: int = Field(validation_alias=AliasPath("counts", 0), default=1)
+
+
 class Model(BaseModel):
     at: NaiveDatetime
     of: dict[Colour, bool] = {}
@@ -95,6 +111,7 @@ class Model(BaseModel):
 MAPS: list[Any] = [
     dict[Number, int], dict[Colour, int], dict[Mixed, bool], dict[int, str], dict[float, int], dict[bool, int],
     dict[uuid.UUID, int], dict[dt.date, int], dict[Literal[1, 2], int], dict[Literal["a", "b"], int],
+    dict[Annotated[int, Field(ge=1, le=5)], bool], dict[Annotated[int, Field(ge=10, le=900)], bool],
     dict[Decimal, int], dict[Annotated[str, Field(pattern="^a+$")], int],
     dict[Annotated[str, Field(min_length=2, max_length=5)], int], Mapping[str, int],
     collections.OrderedDict[str, int], collections.Counter[str],
@@ -103,6 +120,10 @@ TIMES: list[Any] = [
     dt.datetime, NaiveDatetime, AwareDatetime, PastDatetime, FutureDatetime, dt.date, PastDate, FutureDate, dt.time,
     dt.timedelta, Annotated[dt.date, Field(ge=dt.date(2020, 1, 1), le=dt.date(2023, 12, 31))],
     Annotated[dt.timedelta, Field(ge=dt.timedelta(0))],
+    Annotated[dt.timedelta, Field(ge=dt.timedelta(0), le=dt.timedelta(hours=2))],
+    Annotated[dt.date, Field(gt=dt.date(2024, 12, 30), lt=dt.date(2025, 1, 2))],
+    Annotated[dt.time, Field(ge=dt.time(9), lt=dt.time(17, 30))],
+    Annotated[NaiveDatetime, Field(ge=dt.datetime(2024, 3, 1, 8), le=dt.datetime(2024, 3, 2))],
 ]  # fmt: skip
 TEXTS: list[Any] = [
     str, uuid.UUID, UUID1, UUID3, UUID4, UUID5, ipaddress.IPv4Address, ipaddress.IPv6Address, ipaddress.IPv4Network,
@@ -114,6 +135,8 @@ TEXTS: list[Any] = [
 ]  # fmt: skip
 NUMBERS: list[Any] = [
     int, float, bool, Decimal, condecimal(max_digits=5, decimal_places=2), condecimal(decimal_places=1),
+    condecimal(decimal_places=0), Annotated[float, Field(multiple_of=0.3)],
+    Annotated[int, Field(ge=2**54, le=2**54 + 8)],
     condecimal(ge=0, le=10, multiple_of=Decimal("0.25")), condecimal(gt=0, max_digits=3), StrictInt, StrictBool,
     PositiveInt, NonNegativeInt, NegativeFloat, FiniteFloat, conint(multiple_of=7),
     Annotated[float, Field(gt=0, lt=1)], Annotated[float, Field(ge=0, multiple_of=0.01)],
@@ -122,6 +145,7 @@ OTHERS: list[Any] = [
     None, Any, Hashable, Number, Colour, Mixed, Literal[1, "a", None], int | None,
     int | str, conlist(int, max_length=3), conset(int, min_length=1),
     frozenset[int], set[str], tuple[int, ...], tuple[int, str], collections.deque[int],
+    list[Annotated[Cat | Bird, Field(discriminator="kind")]],
     Sequence[int], Iterable[int], Point, Model, Json, Json[list[int]],
 ]  # fmt: skip
 LEFT_TO_PYDANTIC = (
@@ -189,6 +213,20 @@ def test_a_map_with_listed_keys_is_a_record_of_them():
     assert [(item.name, item.required) for item in form.root.fields] == [("red", False), ("green", False)]
     schema = {"type": "object", "propertyNames": {"enum": ["a", "b"]}, "additionalProperties": {"type": "boolean"}}
     assert [item.name for item in load(schema).form.root.fields] == ["a", "b"]
+
+
+def test_keys_that_are_whole_numbers_of_a_short_range_are_listed():
+    form = load(dict[Annotated[int, Field(ge=1, le=3)], bool]).form
+    assert [item.name for item in form.root.fields] == ["1", "2", "3"]
+
+
+def test_a_field_that_has_no_key_of_its_own_is_left_out_or_refused():
+    class Deep(BaseModel):
+        first: int = Field(validation_alias=AliasPath("counts", 0))
+
+    assert [item.name for item in load(Inside).form.root.fields] == ["n"]
+    with pytest.raises(UnsupportedSchema, match="AliasChoices"):
+        load(Deep)
 
 
 def test_what_is_shown_is_pydantics_own_schema():

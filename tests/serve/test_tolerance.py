@@ -58,6 +58,7 @@ WRITTEN = [
     ({"a": 1}, {"a": 1}),
     ("{", {}),
     ("[1, 2]", {"malformed": "[1, 2]"}),
+    ([1, 2], {"malformed": "[1, 2]"}),
     ("path=/tmp", {"malformed": "path=/tmp"}),
     ("{'a': 1}", {"malformed": "{'a': 1}"}),
     ('"text"', {"malformed": '"text"'}),
@@ -119,6 +120,21 @@ def test_results_without_an_id_answer_the_calls_one_after_the_other():
         {"role": "tool", "content": "first"},
     )
     assert seen.index("first") < seen.index("second")
+
+
+def test_calls_from_before_there_were_tool_calls_are_history_too():
+    call = {"name": "light", "arguments": '{"room": "hall"}'}
+    _, seen = answered(
+        {"role": "assistant", "content": None, "function_call": call},
+        {"role": "function", "name": "light", "content": "It is dark."},
+    )
+    assert seen.index("hall") < seen.index("It is dark.")
+
+
+def test_text_has_the_names_of_responses_as_well():
+    parts = [{"type": "input_text", "text": "one"}, {"type": "output_text", "text": "two"}]
+    _, seen = answered({"role": "assistant", "content": parts[1:]}, {"role": "user", "content": parts[:1]})
+    assert seen.index("two") < seen.index("one")
 
 
 @pytest.mark.parametrize("content", [None, "", [{"type": "text", "text": "a"}], "caf\\udce9 \x00"])
@@ -221,6 +237,8 @@ SCHEMA = {"type": "object", "properties": {"on": {"type": "boolean"}}, "required
         {"guided_json": json.dumps(SCHEMA)},
         {"structured_outputs": {"json": SCHEMA}},
         {"json_schema": json.dumps(SCHEMA)},
+        {"response_format": {"type": "json_object", "schema": SCHEMA}},
+        {"response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}}},
     ],
 )
 def test_schemas_of_other_servers_bind_the_answer(given):
@@ -234,6 +252,7 @@ def test_schemas_of_other_servers_bind_the_answer(given):
         ({"guided_json": "no json"}, "guided_json"),
         ({"structured_outputs": {"json": {"type": "objekt"}}}, "structured_outputs.json"),
         ({"json_schema": "[]"}, "json_schema"),
+        ({"response_format": {"type": "json_object", "schema": {"type": "objekt"}}}, "response_format.schema"),
     ],
 )
 def test_a_schema_that_is_none_is_refused_by_its_name(given, param):
@@ -248,6 +267,7 @@ def test_a_name_in_a_header_is_harmless():
 
 
 TYPELESS = [None, {}, {"$schema": "http://json-schema.org/draft-07/schema#"}, {"type": None}, {"title": "Nothing"}]
+TYPELESS.append({"type": ["object"]})
 
 
 @pytest.mark.parametrize("parameters", TYPELESS)
