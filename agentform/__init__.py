@@ -13,6 +13,7 @@ from agentform.agent.responder import Responder, Response, UseTool
 from agentform.agent.sqlite_store import SQLiteStore
 from agentform.agent.store import ConversationStore
 from agentform.agent.streaming import Streaming
+from agentform.deciders import load_decider
 from agentform.decoding.limits import Limits
 from agentform.errors import AgentformError
 from agentform.events import (
@@ -30,7 +31,10 @@ from agentform.events import (
     ToolStarted,
     TurnFinished,
 )
-from agentform.forms.decisions import Decision, Decisions, OneOf, Score, YesNo, decide
+from agentform.forms.asked import Decision, Decisions, OneOf, Score, YesNo
+from agentform.forms.decide import decide, decide_sync
+from agentform.forms.decider import Decider, DecisionModel
+from agentform.forms.engine_decisions import EngineDecisions
 from agentform.forms.fill import Filled, fill, fill_sync
 from agentform.forms.label_prior import PriorStore
 from agentform.forms.scoring import Scoring
@@ -59,11 +63,14 @@ __all__ = [
     "ChoiceMade",
     "Conversation",
     "ConversationStore",
+    "Decider",
     "Decision",
+    "DecisionModel",
     "Decisions",
     "Deny",
     "DependsOn",
     "Engine",
+    "EngineDecisions",
     "Event",
     "Evidence",
     "Filled",
@@ -97,9 +104,11 @@ __all__ = [
     "UseTool",
     "YesNo",
     "decide",
+    "decide_sync",
     "errors",
     "fill",
     "fill_sync",
+    "load_decider",
     "load_engine",
     "tool",
 ]

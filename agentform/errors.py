@@ -30,6 +30,7 @@
     │   ├── EngineUnauthorized
     │   ├── ReplyMalformed
     │   ├── ModelMismatch
+    │   ├── DecisionFailed          a decision model that failed in a way of its own
     │   └── ScriptMismatch
     ├── CallError                   a call or form that cannot be completed
     │   ├── TokenizationChanged
@@ -67,6 +68,7 @@ __all__ = [
     "ContextOverflow",
     "ConversationChanged",
     "DeadlineExceeded",
+    "DecisionFailed",
     "DuplicateTool",
     "EngineClosed",
     "EngineError",
@@ -264,6 +266,10 @@ class ReplyMalformed(EngineError):
 
 class ModelMismatch(EngineError):
     """Raised when a remote engine serves another model than the tokenizer belongs to, or than it served before."""
+
+
+class DecisionFailed(EngineError):
+    """Raised when a decision model fails in a way of its own, which is the cause, or leaves a question open."""
 
 
 class ScriptMismatch(EngineError):

@@ -86,6 +86,8 @@ class Evidence:
     """Log probability given up against the independent best, where leaves were solved jointly."""
     alternatives: tuple[Alternative, ...] = ()
     """The most probable other options, at most three."""
+    by: str = ""
+    """The decision model that decided it; empty where it was the engine's own model, or nothing had to be decided."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,6 +23,7 @@ from agentform.decoding.limits import Limits
 from agentform.errors import InvalidInput
 from agentform.events import Emit, Event
 from agentform.forms.label_prior import PriorStore, priors_of
+from agentform.forms.langchain_decider import DeciderSource, decider_of
 from agentform.forms.scoring import Scoring
 from agentform.messages import Message
 from agentform.runtime.engine import Engine
@@ -59,6 +60,7 @@ class Agent(Generic[OutputT]):
         scoring: Scoring | None = None,
         reasoning: Reasoning | None = None,
         priors: PriorStore | None = None,
+        decider: DeciderSource | None = None,
         on_tool_error: OnToolError = "feed_back",
         approve: Approve | None = None,
         store: ConversationStore | None = None,
@@ -79,6 +81,8 @@ class Agent(Generic[OutputT]):
             scoring: How options are scored; by default as tuned for the model.
             reasoning: How the model thinks before it acts.
             priors: Where label priors are kept.
+            decider: A decision model that chooses the next step and closed arguments, as `load_decider` or LangChain
+                have them; the engine writes, and decides where it fails.
             on_tool_error: What happens when a tool fails; `tool(on_error=…)` says otherwise for one tool.
             approve: Asked before each call; see `agentform.agent.approval`.
             store: Where conversations are kept between runs.
@@ -86,6 +90,7 @@ class Agent(Generic[OutputT]):
 
         Raises:
             ToolError, SchemaError: a tool, a handoff or `output_type` cannot be used.
+            InvalidInput: `decider` is no decision model.
         """
         self.engine = engine
         self.name = name
@@ -104,6 +109,7 @@ class Agent(Generic[OutputT]):
             scoring=scoring or Scoring.of(engine),
             reasoning=reasoning or Reasoning(),
             priors=priors or priors_of(engine),
+            decider=decider_of(decider),
         )
         """Makes the agent's turns."""
         self.hand_off_to(*handoffs)

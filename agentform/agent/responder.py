@@ -19,6 +19,7 @@ from agentform.decoding.session import Session
 from agentform.errors import ArgumentsTruncated, InvalidInput
 from agentform.events import AnswerDelta, CallReady, Emit, Event, ReasoningDelta, ThoughtDelta
 from agentform.forms.label_prior import PriorStore, priors_of
+from agentform.forms.langchain_decider import DeciderSource, decider_of
 from agentform.forms.scoring import Scoring
 from agentform.messages import Evidence, Message, ToolCall, Usage
 from agentform.runtime.engine import Engine, Sampling
@@ -96,12 +97,14 @@ class Responder:
         reasoning: Reasoning | None = None,
         priors: PriorStore | None = None,
         limits: Limits | None = None,
+        decider: DeciderSource | None = None,
     ) -> None:
         self.engine = engine
         self.limits = limits or Limits()
         self._scoring = scoring or Scoring.of(engine)
         self._reasoning = reasoning or Reasoning()
         self._priors = priors or priors_of(engine)
+        self._decider = decider_of(decider)
         self._callers: BoundedDict[str, TurnRunner] = BoundedDict(
             _KEPT_CALLER_CHARACTERS, weight=lambda key, _: max(len(key), _KEPT_CALLER_CHARACTERS // _KEPT_CALLERS)
         )
@@ -187,6 +190,7 @@ class Responder:
                 scoring=self._scoring,
                 reasoning=self._reasoning,
                 priors=self._priors,
+                decider=self._decider,
             )
         self._callers[key] = caller
         return caller

@@ -203,6 +203,16 @@ def tune(
     tune_model(Console(), model, data, keep=keep)
 
 
+_Decider = Annotated[
+    str | None,
+    typer.Option(
+        "--decider",
+        help="The address of a System One endpoint that chooses tools and closed values; `#name` says which model. "
+        "A key for it may be in AGENTFORM_DECIDER_KEY.",
+    ),
+]
+
+
 @app.command()
 def serve(
     model: Annotated[str, typer.Option(help="A catalogue name, a model folder or a hub id.")] = "smollm2-135m",
@@ -223,6 +233,7 @@ def serve(
     grace_s: Annotated[float, typer.Option(help="Seconds that running requests get when the server stops.")] = 30.0,
     max_tokens: Annotated[int, typer.Option(help="Tokens of an answer that does not say how many.")] = 1024,
     reasoning_tokens: Annotated[int, typer.Option(help="Free text before a call, at most.")] = 256,
+    decider: _Decider = None,
 ) -> None:
     """Serve an OpenAI-compatible API: chat completions with tools and schemas, typed decisions."""
     from agentform.cli.serve import serve_model
@@ -242,7 +253,7 @@ def serve(
         max_tokens=max_tokens,
         reasoning_tokens=reasoning_tokens,
     )
-    serve_model(Console(stderr=True), model, settings, cache_dir=cache_dir)
+    serve_model(Console(stderr=True), model, settings, cache_dir=cache_dir, decider=decider)
 
 
 @app.command()
@@ -255,6 +266,7 @@ def fill(
     instructions: Annotated[str, typer.Option(help="What the model is told beside the schema's description.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, for other programs.")] = False,
     cache_dir: Annotated[Path | None, typer.Option(help="Keep what was read here, over restarts.")] = None,
+    decider: _Decider = None,
 ) -> None:
     """Fill a form from texts and show how each value was decided.
 
@@ -265,7 +277,14 @@ def fill(
 
     target = load_target(schema)
     num_failed = fill_texts(
-        Console(), target, text, model=model, instructions=instructions, as_json=as_json, cache_dir=cache_dir
+        Console(),
+        target,
+        text,
+        model=model,
+        instructions=instructions,
+        as_json=as_json,
+        cache_dir=cache_dir,
+        decider=decider,
     )
     if num_failed:
         raise typer.Exit(3)
@@ -285,6 +304,7 @@ def chat(
         str | None, typer.Option(help="Name of a conversation that is kept, and goes on where it ended.")
     ] = None,
     cache_dir: Annotated[Path | None, typer.Option(help="Keep what was read here, over restarts.")] = None,
+    decider: _Decider = None,
 ) -> None:
     """Talk to an agent, and see how it comes to each of its calls."""
     from agentform.cli.chat.run import run_chat
@@ -296,4 +316,5 @@ def chat(
         instructions=instructions,
         conversation=conversation,
         cache_dir=cache_dir,
+        decider=decider,
     )

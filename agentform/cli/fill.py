@@ -15,6 +15,7 @@ from agentform._util.paths import cache_home
 from agentform.cli.demo.view import evidence_table
 from agentform.cli.engine_spec import open_engine
 from agentform.cli.safe_text import SafeText
+from agentform.deciders import load_decider
 from agentform.errors import CallError, InvalidInput
 from agentform.forms.fill import Filled, fill
 from agentform.forms.label_prior import PriorStore
@@ -36,14 +37,16 @@ def fill_texts(
     instructions: str = "",
     as_json: bool = False,
     cache_dir: Path | None = None,
+    decider: str | None = None,
 ) -> int:
     """Fill the form from each text file (`-` is stdin) and print it; returns how many could not be filled.
 
     Raises:
         InvalidInput: a text cannot be read.
-        EngineError: the model cannot be loaded or served.
+        EngineError: the model cannot be loaded or served, or `decider` is no address of a decision model.
     """
     read = [(name, _read(name)) for name in texts]
+    second = None if decider is None else load_decider(decider)
     progress = Console(stderr=True)
     with progress.status(f"loading {model} …"):
         engine = open_engine(model, **({} if cache_dir is None else {"cache_dir": cache_dir}))
@@ -54,7 +57,9 @@ def fill_texts(
             for number, (name, text) in enumerate(read, 1):
                 try:
                     with progress.status(f"{name} ({number} of {len(read)}) …"):
-                        filled = await fill(engine, text, target, instructions=instructions, priors=priors)
+                        filled = await fill(
+                            engine, text, target, instructions=instructions, priors=priors, decider=second
+                        )
                 except CallError as error:
                     num_failed += 1
                     _show_failure(console, name, error, as_json=as_json)

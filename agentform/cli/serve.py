@@ -14,6 +14,7 @@ from rich.logging import RichHandler
 from agentform._util.paths import cache_home
 from agentform.cli.engine_spec import open_engine
 from agentform.cli.safe_text import SafeText
+from agentform.deciders import load_decider
 from agentform.errors import InvalidInput, MissingDependency
 from agentform.forms.label_prior import PriorStore
 from agentform.serve.settings import ServerSettings
@@ -21,12 +22,15 @@ from agentform.serve.settings import ServerSettings
 __all__ = ["serve_model"]
 
 
-def serve_model(console: Console, model: str, settings: ServerSettings, *, cache_dir: Path | None) -> None:
-    """Serve until SIGINT or SIGTERM.
+def serve_model(
+    console: Console, model: str, settings: ServerSettings, *, cache_dir: Path | None, decider: str | None = None
+) -> None:
+    """Serve until SIGINT or SIGTERM; `decider` is the address of a decision model.
 
     Raises:
         MissingDependency: the extra "serve" is not installed.
         InvalidInput: the address cannot be listened on.
+        InvalidRequest: the decision model's address is none.
         EngineError: the model cannot be loaded.
     """
     try:
@@ -35,11 +39,12 @@ def serve_model(console: Console, model: str, settings: ServerSettings, *, cache
     except ImportError as error:
         raise MissingDependency("agentform serve needs the extra: pip install 'agentform[serve]'") from error
     logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[RichHandler(console=console)])
+    second = None if decider is None else load_decider(decider)
     listener = _listen(settings)
     started = time.perf_counter()
     with console.status(f"loading {model} …"):
         engine = open_engine(model, **({} if cache_dir is None else {"cache_dir": cache_dir}))
-    service = Service(engine=engine, settings=settings, priors=PriorStore(cache_home() / "priors"))
+    service = Service(engine=engine, settings=settings, priors=PriorStore(cache_home() / "priors"), decider=second)
     host, port = listener.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     seconds = time.perf_counter() - started

@@ -65,7 +65,10 @@ class Answer:
     index: int
     probabilities: tuple[float, ...]
     raw_probabilities: tuple[float, ...]
-    legal_mass: float
+    legal_mass: float | None
+    """`None` where a decision model answered, which does not say."""
+    by: str = ""
+    """The decision model that answered; empty for the engine's own model."""
 
     @property
     def value(self) -> JsonValue:
@@ -96,6 +99,7 @@ class Answer:
             alternatives=tuple(
                 Alternative(value=self.question.answers[i], probability=self.probabilities[i]) for i in others
             ),
+            by=self.by,
         )
 
 

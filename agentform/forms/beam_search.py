@@ -10,12 +10,14 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import TypeAlias
 
 from agentform.decoding.insertion_point import InsertionPoint
 from agentform.decoding.session import Session
 from agentform.forms.answer import MEMBER, Answer, Answers, Question, QuestionKey, assumed, member_key
+from agentform.forms.elsewhere import Elsewhere
 from agentform.forms.questions import open_questions
 from agentform.forms.scoring import Priors, Scoring, choose
 from agentform.forms.state import FormState
@@ -30,18 +32,27 @@ _FEW_OPTIONS = 16
 
 
 async def answer_waves(
-    session: Session, point: InsertionPoint, state: FormState, *, scoring: Scoring, priors: Priors | None
+    session: Session,
+    point: InsertionPoint,
+    state: FormState,
+    *,
+    scoring: Scoring,
+    priors: Priors | None,
+    elsewhere: Elsewhere | None = None,
 ) -> FormState:
     """Answer every question that can be asked, and those that the answers open, until none is open.
+
+    Where there is somebody `elsewhere` who decides, what stays open there is answered here.
 
     Raises:
         EngineError: the engine cannot serve a request; DeadlineExceeded among them.
         TokenizationChanged: options cannot be told apart by their tokens, or do not survive tokenisation.
     """
-    search = _Search(state)
+    search, here = _Search(state), partial(choose, session, point, scoring=scoring, priors=priors)
     while wave := search.wave(ahead=not scoring.running):
         questions = {asked.question.identity: asked.question for asked in wave}
-        answers = await choose(session, point, list(questions.values()), scoring=scoring, priors=priors)
+        asked = list(questions.values())
+        answers = await (elsewhere.answers(session, asked, here) if elsewhere else here(asked))
         search.take(wave, dict(zip(questions, answers, strict=True)), width=scoring.beam)
     return search.settled()
 

@@ -24,6 +24,7 @@ from agentform.decoding.insertion_point import InsertionPoint
 from agentform.decoding.session import Session
 from agentform.errors import Abstained, ArgumentMalformed, ArgumentsTruncated, Attempt, CallRejected, Violation
 from agentform.forms.beam_search import answer_waves
+from agentform.forms.elsewhere import Elsewhere
 from agentform.forms.generate import write_leaf, write_leaves
 from agentform.forms.progress import Watch
 from agentform.forms.questions import early_free_leaves
@@ -64,6 +65,8 @@ class Filling:
     refusal: RefusalPrompt
     """How the model is told of a form that was refused."""
     watch: Watch | None = None
+    elsewhere: Elsewhere | None = None
+    """Who answers closed questions first; what was refused is decided again here, with the refusal in view."""
 
 
 async def fill_form(session: Session, filling: Filling) -> FormState:
@@ -109,8 +112,11 @@ async def _draft(session: Session, filling: Filling, state: FormState, point: In
 async def _decided(session: Session, filling: Filling, state: FormState, point: InsertionPoint) -> FormState:
     """Every closed leaf decided, and the free leaves written that had to be known for it."""
     rounds = _MOST_ROUNDS
+    elsewhere = filling.elsewhere if point is filling.point else None
     while True:
-        state = await answer_waves(session, point, state, scoring=filling.scoring, priors=filling.priors)
+        state = await answer_waves(
+            session, point, state, scoring=filling.scoring, priors=filling.priors, elsewhere=elsewhere
+        )
         if rounds and breaks_rules(state):
             kept = await FORMS.run(keeping_rules, state)
             if kept is not None:

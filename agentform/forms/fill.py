@@ -18,7 +18,9 @@ from agentform.decoding.token_context import TokenContext, advance
 from agentform.decoding.tool_format import argument_lines, conversation, format_of
 from agentform.errors import InvalidInput
 from agentform.forms.draft import Filling, fill_form
+from agentform.forms.elsewhere import Elsewhere, state_of
 from agentform.forms.label_prior import CONTENT_FREE, PriorStore, priors_of
+from agentform.forms.langchain_decider import DeciderSource, decider_of
 from agentform.forms.refusal import RefusalPrompt
 from agentform.forms.scoring import Priors, Scoring
 from agentform.messages import Evidence, Message, Usage
@@ -64,6 +66,7 @@ async def fill(
     scoring: Scoring | None = ...,
     priors: PriorStore | None = ...,
     think: bool | Thinking = ...,
+    decider: DeciderSource | None = ...,
 ) -> Filled[T]: ...
 @overload
 async def fill(
@@ -77,6 +80,7 @@ async def fill(
     scoring: Scoring | None = ...,
     priors: PriorStore | None = ...,
     think: bool | Thinking = ...,
+    decider: DeciderSource | None = ...,
 ) -> Filled[Any]: ...
 async def fill(
     engine: Engine,
@@ -89,6 +93,7 @@ async def fill(
     scoring: Scoring | None = None,
     priors: PriorStore | None = None,
     think: bool | Thinking = False,
+    decider: DeciderSource | None = None,
 ) -> Filled[Any]:
     """Fill `form` (a pydantic model, another type, or a JSON Schema) from a conversation.
 
@@ -97,6 +102,8 @@ async def fill(
     and small ones are led astray by. `priors` keeps label priors between calls. A form that is filled often may be
     loaded once, with `agentform.schema.target.load`, and its `Target` given here. With `think` a model that was trained
     to think does so first, between its own marks; without it such a model is told not to, where its template can.
+    `decider` is a decision model that answers the closed questions, as `load_decider` or LangChain has them; the
+    engine writes what is free, answers where the decider cannot, and decides again what the schema refused.
 
     Raises:
         UnsupportedSchema: the form cannot be compiled.
@@ -118,6 +125,9 @@ async def fill(
         priors=label_priors,
         scoring=scoring or Scoring.of(engine),
         refusal=RefusalPrompt(messages=conversation, point=prompts.point),
+        elsewhere=_elsewhere(
+            decider, conversation, thought, "\n".join(filter(None, (instructions, target.description)))
+        ),
     )
     state = await fill_form(session, filling)
     return Filled(
@@ -142,6 +152,7 @@ def fill_sync(
     scoring: Scoring | None = ...,
     priors: PriorStore | None = ...,
     think: bool | Thinking = ...,
+    decider: DeciderSource | None = ...,
 ) -> Filled[T]: ...
 @overload
 def fill_sync(
@@ -155,10 +166,17 @@ def fill_sync(
     scoring: Scoring | None = ...,
     priors: PriorStore | None = ...,
     think: bool | Thinking = ...,
+    decider: DeciderSource | None = ...,
 ) -> Filled[Any]: ...
 def fill_sync(engine: Engine, messages: str | Sequence[Message], form: Any, **options: Any) -> Filled[Any]:
     """`fill` for code without an event loop, and for notebooks whose loop is already running."""
     return run_blocking(functools.partial(fill, engine, messages, form, **options))
+
+
+def _elsewhere(source: DeciderSource | None, messages: Sequence[Message], thought: str, about: str) -> Elsewhere | None:
+    decider = decider_of(source)
+    more = [f"assistant thinks: {thought}"] if thought else []
+    return None if decider is None else Elsewhere(decider=decider, state=state_of(messages, *more), about=about)
 
 
 def as_messages(messages: str | Sequence[Message]) -> list[Message]:

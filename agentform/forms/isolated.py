@@ -15,7 +15,8 @@ from agentform.decoding.insertion_point import InsertionPoint
 from agentform.decoding.limits import Limits
 from agentform.decoding.prompt_work import OPTION_CHARACTERS, check_fits, prompt_work
 from agentform.decoding.session import Session
-from agentform.forms.decisions import Asked, Decision, Decisions, decision_of, require_options
+from agentform.forms.asked import Asked, Decision, Decisions, require_options
+from agentform.forms.decisions import decision_of
 from agentform.forms.fill import Prompts
 from agentform.forms.label_prior import CONTENT_FREE, PriorStore, priors_of
 from agentform.forms.questions import open_questions

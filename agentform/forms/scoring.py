@@ -243,7 +243,7 @@ def require_confidence(answers: Sequence[Answer], limits: Limits) -> None:
             ("legal mass", answer.legal_mass, limits.min_legal_mass),
             ("probability", probability, limits.min_probability),
         ):
-            if least is not None and reached < least:
+            if least is not None and reached is not None and reached < least:
                 where = pointer(answer.question.path) or "(whole)"
                 reason = f"'{where}': {name} {reached:.3g} is below the limit of {least:.3g}"
                 raise Abstained(reason, [a.evidence() for a in answers])

@@ -189,11 +189,13 @@ def _subset_evidence(node: Subset, state: FormState) -> Evidence:
     """The list as one leaf: the probability of its members and of the others' absence together."""
     members = _members(node, state)
     answers = [answer for _, answer in members]
+    masses = [answer.legal_mass for answer in answers]
     return Evidence(
         pointer=pointer(node.path),
         value=[option for option, answer in members if answer.index == MEMBER],
         how=state.how.get(node.path, "scored"),
         probability=math.prod(answer.probabilities[answer.index] for answer in answers),
         raw_probability=math.prod(answer.raw_probabilities[answer.index] for answer in answers),
-        legal_mass=min(answer.legal_mass for answer in answers),
+        legal_mass=None if None in masses else min(mass for mass in masses if mass is not None),
+        by=answers[0].by if len({answer.by for answer in answers}) == 1 else "",
     )

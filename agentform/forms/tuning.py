@@ -125,7 +125,7 @@ async def _score(engine: Engine, example: Example, lead_in: LeadIn, store: Prior
     point = prompts.point([Message(role="user", content=example.text)])
     [answer] = await choose(session, point, questions, scoring=scoring, priors=None)
     [lean] = await prompts.priors(store).of(session, questions, scoring)
-    raw = tuple(math.log(max(p, 1e-300) * max(answer.legal_mass, 1e-300)) for p in answer.raw_probabilities)
+    raw = tuple(math.log(max(p, 1e-300) * max(answer.legal_mass or 0.0, 1e-300)) for p in answer.raw_probabilities)
     gold = list(answer.question.answers).index(example.gold)
     return _Scored(question=answer.question, raw=raw, lean=lean, gold=gold)
 

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from agentform.agent.responder import Responder
 from agentform.errors import EngineClosed
 from agentform.forms.label_prior import PriorStore
+from agentform.forms.langchain_decider import DeciderSource
 from agentform.runtime.engine import Engine
 from agentform.serve.admission import Admission
 from agentform.serve.chat import ChatEndpoint
@@ -44,6 +45,8 @@ class Service:
     settings: ServerSettings = field(default_factory=ServerSettings)
     reasoning: Reasoning = field(default_factory=Reasoning)
     priors: PriorStore = field(default_factory=PriorStore)
+    decider: DeciderSource | None = None
+    """A decision model that chooses tools and closed values of chat completions."""
 
     def __post_init__(self) -> None:
         settings = self.settings
@@ -95,7 +98,7 @@ class Service:
         ]
 
     def _responder(self, engine: Engine) -> Responder:
-        return Responder(engine, reasoning=self.reasoning, priors=self.priors)
+        return Responder(engine, reasoning=self.reasoning, priors=self.priors, decider=self.decider)
 
     def _failed(self, error: Exception) -> None:
         self.engine_failed = self.engine_failed or isinstance(error, EngineClosed)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentform.decoding.limits import Limits
-from agentform.forms.decisions import Asked, Decision, Decisions, OneOf, YesNo, decide
+from agentform.forms.asked import Asked, Decision, Decisions, OneOf, YesNo
+from agentform.forms.decisions import decide_together
 from agentform.forms.label_prior import PriorStore
 from agentform.messages import Message, ToolCall, ToolResult, Usage
 from agentform.schema.json_text import dumps
@@ -42,7 +43,7 @@ class _KeyedQuestion:
 
 
 class DecisionEndpoint:
-    """Answers decision requests with `decide`."""
+    """Answers decision requests with `decide_together`."""
 
     def __init__(self, clients: Clients, priors: PriorStore, *, model: str, metrics: ServerMetrics) -> None:
         self._clients = clients
@@ -67,7 +68,7 @@ class DecisionEndpoint:
         engine = self._clients.of(exchange.request).engine
 
         async def work(exchange: Exchange) -> None:
-            decisions = await decide(
+            decisions = await decide_together(
                 engine, said, questions, instructions=instructions, limits=Limits(), priors=self._priors
             )
             self._metrics.tokens(decisions.prompt_usage, decisions.usage)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agentform.forms.decisions import Asked
+from agentform.forms.asked import Asked
 from agentform.serve.problems import bad_request
 
 __all__ = ["require_few_options"]

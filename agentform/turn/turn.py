@@ -22,7 +22,9 @@ from agentform.decoding.tool_format import (
     format_of,
 )
 from agentform.events import AnswerDelta, ChoiceMade, Emit
+from agentform.forms.decider import Decider
 from agentform.forms.draft import Filling, fill_form
+from agentform.forms.elsewhere import Elsewhere
 from agentform.forms.label_prior import CONTENT_FREE, PriorStore
 from agentform.forms.progress import Watch
 from agentform.forms.refusal import RefusalPrompt
@@ -46,6 +48,7 @@ from agentform.turn.next_step import (
 from agentform.turn.plain_words import plain_words
 from agentform.turn.prose_calls import Recovered, recover, text_before_call
 from agentform.turn.reasoning import Reasoning, Thought, think
+from agentform.turn.step_elsewhere import step_elsewhere, turn_state
 from agentform.turn.types import TurnOptions, TurnResult
 
 __all__ = ["TurnRunner"]
@@ -81,6 +84,8 @@ class TurnRunner:
     scoring: Scoring = field(default_factory=Scoring)
     reasoning: Reasoning = field(default_factory=Reasoning)
     priors: PriorStore = field(default_factory=PriorStore)
+    decider: Decider | None = None
+    """Who is asked first which step is next, and what closed arguments are."""
 
     def __post_init__(self) -> None:
         self.format: ToolCallFormat = format_of(self.engine.tokenizer)
@@ -144,7 +149,7 @@ class TurnRunner:
         if prose_call is not None:
             return await self._recovered(session, request, settled, thought, prose_call)
         thought = self._meant(settled, thought)
-        decision = await self._next_step(session, settled, thought, options)
+        decision = await self._next_step(session, request, settled, thought)
         await emit(ChoiceMade(decision=decision))
         if decision.value is not None or reasoning.prefix or options.form is not None:
             session.count_reasoning(thought.num_tokens)
@@ -166,12 +171,19 @@ class TurnRunner:
         return {name: target for name, target in self.targets.items() if name not in options.barred}
 
     async def _next_step(
-        self, session: Session, settled: SettledPrompt, thought: Thought, options: TurnOptions
+        self, session: Session, request: _Request, settled: SettledPrompt, thought: Thought
     ) -> Evidence:
         """The decision whether to call and which tool; its value is `None` for an answer."""
+        options = request.options
         if thought.stopped:
             return Evidence(pointer="", value=None, how="fixed")
         answerable = options.may_answer and not thought.called
+        if self.decider is not None:
+            state = turn_state(request.messages, self.instructions, thought.content)
+            answer = self._answer_name if answerable else None
+            decided = await step_elsewhere(session, self.decider, state, self._callable(options), answer=answer)
+            if decided is not None:
+                return decided
         if self.format.step_lead:
             return await self._step(session, thought.context, bool(thought.content), options, answerable=answerable)
         opening = settled.before_calls(self.format, after_text=bool(thought.content))
@@ -267,6 +279,7 @@ class TurnRunner:
                 messages=request.messages, point=lambda shown: self._text_point(self._shown(request, shown))
             ),
             watch=Watch(emit=request.emit),
+            elsewhere=self._elsewhere(request, thought.content if thought is not None else "", form),
         )
         state = await fill_form(session, filling)
         end = filling.point.json().with_text(state.json_text)
@@ -344,6 +357,7 @@ class TurnRunner:
                 content=content,
             ),
             watch=Watch(emit=request.emit, call_id=framing.id, tool=name),
+            elsewhere=self._elsewhere(request, content, self._ordered[name], f"Arguments of the call {name}."),
         )
         state = await fill_form(session, filling)
         call = ToolCall(
@@ -380,6 +394,12 @@ class TurnRunner:
         )
         end = self.places.after(point, framing, dumps(prose_call.arguments))
         return self._called(settled, prose_call.content, [call], end, thought.finish)
+
+    def _elsewhere(self, request: _Request, said: str, target: Target, about: str = "") -> Elsewhere | None:
+        if self.decider is None:
+            return None
+        state = turn_state(request.messages, self.instructions, said)
+        return Elsewhere(decider=self.decider, state=state, about=" ".join(filter(None, (about, target.description))))
 
     def _called(
         self, settled: SettledPrompt, content: str, calls: Sequence[ToolCall], end: TokenContext, finish: FinishReason

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from agentform.forms.decisions import YesNo, decide
+from agentform import YesNo, decide
 from agentform.forms.fill import fill
 from agentform.forms.label_prior import CONTENT_FREE, PriorStore, calibrated, timeless
 from agentform.forms.scoring import Scoring

@@ -20,8 +20,10 @@ from agentform.cli.chat.tools import load_tools
 from agentform.cli.chat.view import TurnView
 from agentform.cli.engine_spec import open_engine
 from agentform.cli.safe_text import SafeText
+from agentform.deciders import load_decider
 from agentform.decoding.limits import Limits
 from agentform.errors import AgentformError, InvalidInput
+from agentform.forms.decider import Decider
 from agentform.forms.label_prior import PriorStore
 from agentform.messages import JsonValue
 from agentform.runtime.engine import Engine
@@ -47,20 +49,22 @@ def run_chat(
     conversation: str | None = None,
     cache_dir: Path | None = None,
     limits: Limits | None = None,
+    decider: str | None = None,
 ) -> None:
     """Chat until the input ends.
 
     Raises:
         InvalidInput, ToolError, SchemaError: a tool or engine is not one.
         StoreError: the conversations cannot be read.
-        EngineError: the model cannot be loaded.
+        EngineError: the model cannot be loaded, or `decider` is no address of a decision model.
     """
+    second = None if decider is None else load_decider(decider)
     chat = Chat(console, name=conversation)
     toolbox = load_tools(tools, chat.ask)
     with console.status(f"loading {model} …"):
         engine = open_engine(model, **({} if cache_dir is None else {"cache_dir": cache_dir}))
     try:
-        chat.start(engine, toolbox, instructions, limits or Limits())
+        chat.start(engine, toolbox, instructions, limits or Limits(), second)
         chat.run()
     finally:
         anyio.run(engine.aclose)
@@ -76,7 +80,9 @@ class Chat:
         self._view: TurnView | None = None
         self._scope: anyio.CancelScope | None = None
 
-    def start(self, engine: Engine, toolbox: Toolbox, instructions: str, limits: Limits) -> None:
+    def start(
+        self, engine: Engine, toolbox: Toolbox, instructions: str, limits: Limits, decider: Decider | None = None
+    ) -> None:
         """Make the agent, and take up the conversation.
 
         Raises:
@@ -91,6 +97,7 @@ class Chat:
             limits=limits,
             priors=PriorStore(cache_home() / "priors"),
             store=self._store,
+            decider=decider,
         )
         self._conversation = self._resumed() or self._new()
         num = len(self._conversation.messages)

@@ -46,9 +46,13 @@ def show_event(console: Console, event: Event) -> None:
 def decision_line(decision: Evidence) -> str:
     """What a turn does next, and how that was decided."""
     step = "answer" if decision.value is None else f"call {decision.value}"
-    return (
-        f"{step}  ({decision.how}{_number(', p', decision.probability)}{_number(', legal mass', decision.legal_mass)})"
-    )
+    sure = _number(", p", decision.probability) + _number(", legal mass", decision.legal_mass)
+    return f"{step}  ({_how(decision)}{sure})"
+
+
+def _how(item: Evidence) -> str:
+    """How a value was decided, and by whom where it was not the engine's own model."""
+    return f"{item.how} by {item.by}" if item.by else item.how
 
 
 def _number(label: str, value: float | None) -> str:
@@ -62,7 +66,8 @@ def evidence_table(evidence: Sequence[Evidence]) -> Table:
         others = ", ".join(f"{dumps(other.value)} {other.probability:.2f}" for other in item.alternatives)
         numbers = (item.probability, item.raw_probability, item.legal_mass)
         shown = ["" if number is None else f"{number:.3f}" for number in numbers]
-        table.add_row(SafeText(item.pointer), SafeText(dumps(item.value)), item.how, *shown, SafeText(others))
+        texts = [SafeText(text) for text in (item.pointer, dumps(item.value), _how(item))]
+        table.add_row(*texts, *shown, SafeText(others))
     return table
 
 

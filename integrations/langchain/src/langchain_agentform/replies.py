@@ -176,6 +176,7 @@ def _evidence(call_id: str, evidence: Any) -> list[dict[str, Any]]:
             "how": item.how,
             "probability": item.probability,
             "legal_mass": item.legal_mass,
+            **({"by": item.by} if item.by else {}),
         }
         for item in evidence
     ]

@@ -1,0 +1,118 @@
+"""`decide`: typed questions about a text, a conversation or data, asked of an engine or of a decision model."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias, cast
+
+import anyio
+
+from agentform._util.sync import run_blocking
+from agentform.decoding.limits import Deadline, Limits
+from agentform.errors import Abstained, InvalidInput
+from agentform.forms.asked import Asked, Decision, Decisions, OneOf, Score, YesNo
+from agentform.forms.decider import Decider
+from agentform.forms.decisions import decide_together
+from agentform.forms.elsewhere import state_of
+from agentform.forms.fill import as_messages
+from agentform.forms.label_prior import PriorStore
+from agentform.forms.langchain_decider import DeciderSource, decider_of
+from agentform.forms.scoring import Scoring
+from agentform.forms.system_one import WireQuestion, asked_of
+from agentform.messages import Evidence, JsonValue, Message, Usage
+from agentform.runtime.engine import Engine
+from agentform.schema.json_text import dumps
+
+__all__ = ["DecideQuestion", "DecideState", "decide", "decide_sync"]
+
+DecideQuestion: TypeAlias = Asked | WireQuestion
+"""A question, or its body as `POST /v1/systemone` takes it: of type noul, choice or score."""
+DecideState: TypeAlias = str | Sequence[Message] | Mapping[str, JsonValue] | Sequence[JsonValue]
+"""A text, a conversation, or JSON that the model reads as its text."""
+
+
+async def decide(
+    engine: Engine | DeciderSource,
+    state: DecideState,
+    questions: Mapping[str, DecideQuestion],
+    *,
+    instructions: str = "",
+    limits: Limits | None = None,
+    scoring: Scoring | None = None,
+    priors: PriorStore | None = None,
+) -> Decisions:
+    """Answer every question about `state`.
+
+    An engine answers all in one batch. A decision model in its place, such as `load_decider` makes, is asked each
+    question by itself; `scoring` and `priors` are then not used, and its failures are raised: nobody else is there.
+    Objects with a `model_dump`, as System One's client and LangChain have them, count as their bodies.
+
+    Raises:
+        InvalidInput: no question is asked, or a body asks none.
+        UnsupportedSchema: a question has fewer than two options.
+        Abstained: a decision stayed below the limits on legal mass or probability.
+        EngineError: the engine or the decision model cannot serve the request.
+    """
+    asked = {name: _asked(name, question) for name, question in questions.items()}
+    if isinstance(engine, Engine):
+        told = _read(state)
+        return await decide_together(
+            engine, told, asked, instructions=instructions, limits=limits, scoring=scoring, priors=priors
+        )
+    decider = decider_of(engine)
+    assert decider is not None
+    said = _read(state)
+    text = said if isinstance(said, str) else state_of(as_messages(said))
+    return await _elsewhere(decider, "\n\n".join(filter(None, (instructions, text))), asked, limits or Limits())
+
+
+def decide_sync(
+    engine: Engine | DeciderSource, state: DecideState, questions: Mapping[str, DecideQuestion], **options: Any
+) -> Decisions:
+    """`decide` for code without an event loop, and for notebooks whose loop is already running."""
+    return run_blocking(functools.partial(decide, engine, state, questions, **options))
+
+
+async def _elsewhere(decider: Decider, text: str, asked: Mapping[str, Asked], limits: Limits) -> Decisions:
+    deadline = Deadline(limits.deadline_s)
+    with anyio.move_on_after(deadline.remaining_s()):
+        decided = await decider.decide(text, asked)
+        for name, decision in decided.items():
+            _require_sure(name, decision, limits)
+        return Decisions(decided=decided, usage=Usage())
+    raise deadline.exceeded()
+
+
+def _require_sure(name: str, decision: Decision, limits: Limits) -> None:
+    least = limits.min_probability
+    if least is not None and decision.probability < least:
+        reason = f"{name!r}: probability {decision.probability:.3g} is below the limit of {least:.3g}"
+        evidence = Evidence(
+            pointer=f"/{name}",
+            value=decision.value,
+            how="scored",
+            probability=decision.probability,
+            raw_probability=decision.probability,
+            by=decision.by,
+        )
+        raise Abstained(reason, [evidence])
+
+
+def _asked(name: str, question: DecideQuestion) -> Asked:
+    if isinstance(question, YesNo | OneOf | Score):
+        return question
+    body = question.model_dump() if hasattr(question, "model_dump") else question  # type: ignore[union-attr]
+    if not isinstance(body, Mapping):
+        raise InvalidInput(f"question {name!r} must be a YesNo, OneOf, Score or a body of one, got {question!r}")
+    return asked_of(name, cast("WireQuestion", body))
+
+
+def _read(state: DecideState) -> str | Sequence[Message]:
+    """JSON as its text; an empty list is no conversation and no data."""
+    if isinstance(state, str):
+        return state
+    if isinstance(state, Mapping):
+        return dumps(state)
+    messages = [item for item in state if isinstance(item, Message)]
+    return messages if len(messages) == len(state) else dumps(cast("JsonValue", list(state)))
