@@ -203,7 +203,7 @@ def tune(
     tune_model(Console(), model, data, keep=keep)
 
 
-_Decider = Annotated[
+_DeciderAddress = Annotated[
     str | None,
     typer.Option(
         "--decider",
@@ -233,7 +233,7 @@ def serve(
     grace_s: Annotated[float, typer.Option(help="Seconds that running requests get when the server stops.")] = 30.0,
     max_tokens: Annotated[int, typer.Option(help="Tokens of an answer that does not say how many.")] = 1024,
     reasoning_tokens: Annotated[int, typer.Option(help="Free text before a call, at most.")] = 256,
-    decider: _Decider = None,
+    decider: _DeciderAddress = None,
 ) -> None:
     """Serve an OpenAI-compatible API: chat completions with tools and schemas, typed decisions."""
     from agentform.cli.serve import serve_model
@@ -266,7 +266,7 @@ def fill(
     instructions: Annotated[str, typer.Option(help="What the model is told beside the schema's description.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, for other programs.")] = False,
     cache_dir: Annotated[Path | None, typer.Option(help="Keep what was read here, over restarts.")] = None,
-    decider: _Decider = None,
+    decider: _DeciderAddress = None,
 ) -> None:
     """Fill a form from texts and show how each value was decided.
 
@@ -304,7 +304,7 @@ def chat(
         str | None, typer.Option(help="Name of a conversation that is kept, and goes on where it ended.")
     ] = None,
     cache_dir: Annotated[Path | None, typer.Option(help="Keep what was read here, over restarts.")] = None,
-    decider: _Decider = None,
+    decider: _DeciderAddress = None,
 ) -> None:
     """Talk to an agent, and see how it comes to each of its calls."""
     from agentform.cli.chat.run import run_chat
