@@ -20,6 +20,7 @@ from agentform.grammar.limits import CompileLimits
 from agentform.grammar.loosen import RUNGS
 from agentform.grammar.matcher import Matcher
 from agentform.grammar.prepare import pattern_fault, prepare
+from agentform.grammar.rehearsal import may_be_hard, rehearse
 from agentform.grammar.spec import GrammarSpec
 from agentform.grammar.store import GrammarStore, Recipe, recipe_key
 from agentform.grammar.vocabulary import Vocabulary
@@ -113,8 +114,8 @@ class Compiler:
 
     def _of_text(self, spec: GrammarSpec) -> CompiledGrammar:
         source = lark_of(spec)
-        prototype, problem = self._try(source)
-        if problem:
+        prototype, problem = self._tried(source)
+        if prototype is None or problem:
             raise GrammarError(f"{spec.kind} grammar does not compile: {problem}")
         return self._made(spec, prototype, (), source)
 
@@ -124,8 +125,8 @@ class Compiler:
         key = recipe_key("llguidance", spec, self._vocabulary.digest)
         known = self._store.get(key)
         if known is not None:
-            prototype, problem = self._try(known.text)
-            if not problem:
+            prototype, problem = self._tried(known.text)
+            if prototype is not None and not problem:
                 return self._made(spec, prototype, known.relaxed, known.text)
         started = time.monotonic()
         made = self._search(spec)
@@ -138,9 +139,7 @@ class Compiler:
         problem = "no form of it compiles"
         for schema, relaxed in self._forms(parse_schema(spec.text)):
             source = _source(spec, _styled(schema))
-            if is_given_up():
-                raise GrammarError("compiling the grammar was given up, since nobody waits for it")
-            prototype, problem = self._tried(source)
+            prototype, problem = self._tried(source, schema)
             if prototype is not None and not problem:
                 found = tuple(Relaxation(pointer="", what=text) for text in prototype.get_grammar_warnings())
                 return self._made(spec, prototype, relaxed + found, source)
@@ -150,9 +149,11 @@ class Compiler:
 
     def _weakest(self, spec: GrammarSpec, problem: str) -> CompiledGrammar:
         """A form that compiles at once."""
-        for rung in RUNGS[-2:]:
-            source = _source(spec, _styled(rung.loosen(prepare(parse_schema(spec.text), "llguidance").schema)))
-            prototype, again = self._tried(source)
+        whole = prepare(parse_schema(spec.text), "llguidance").schema
+        for rung in RUNGS[-3:] if may_be_hard(whole) else RUNGS[-2:]:
+            schema = rung.loosen(whole)
+            source = _source(spec, _styled(schema))
+            prototype, again = self._tried(source, schema)
             if prototype is not None and not again:
                 said = f"{rung.what}: {problem}" if problem == _TOO_LONG else rung.what
                 return self._made(spec, prototype, (Relaxation(pointer="", what=said),), source)
@@ -171,11 +172,11 @@ class Compiler:
     def _pattern_fault(self, pattern: str) -> str:
         if fault := pattern_fault(pattern):
             return fault
-        _, problem = self._try(f"start: %json {_styled({'type': 'string', 'pattern': pattern})}")
+        _, problem = self._tried(f"start: %json {_styled({'type': 'string', 'pattern': pattern})}")
         return "something that llguidance does not take" if problem else ""
 
     def _step_fault(self, step: float) -> str:
-        _, problem = self._try(f"start: %json {_styled({'type': 'number', 'multipleOf': step})}")
+        _, problem = self._tried(f"start: %json {_styled({'type': 'number', 'multipleOf': step})}")
         return "a step that llguidance does not count in" if problem else ""
 
     def _made(
@@ -185,23 +186,22 @@ class Compiler:
             spec=spec, relaxed=relaxed, vocabulary=self._vocabulary, prototype=prototype, source=source
         )
 
-    def _tried(self, source: str) -> tuple[LLMatcher | None, str]:
-        """What `_try` returns; for a large source it is waited for only so long."""
-        if len(source) < self._limits.large_bytes:
-            return self._try(source)
+    def _tried(self, source: str, schema: Schema = True) -> tuple[LLMatcher | None, str]:
+        """What llguidance makes of it, and what it says against it; only so long, and only while somebody waits."""
         try:
+            if may_be_hard(schema) and (problem := self._rehearsed(source)):
+                return None, problem
             return attempt(lambda: self._try(source), self._limits.compile_s)
         except OutOfTime:
+            if is_given_up():
+                raise GrammarError("compiling the grammar was given up, since nobody waits for it") from None
             return None, _TOO_LONG
 
+    def _rehearsed(self, source: str) -> str:
+        return rehearse(source, limits=self._limits.of_llguidance, cpu_s=self._limits.compile_s)
+
     def _try(self, source: str) -> tuple[LLMatcher, str]:
-        limits = LLParserLimits(
-            initial_lexer_fuel=self._limits.lexer_work,
-            step_lexer_fuel=self._limits.step_lexer_work,
-            step_max_items=self._limits.step_items,
-            max_grammar_size=self._limits.grammar_symbols,
-            verbose_errors=False,
-        )
+        limits = LLParserLimits(**self._limits.of_llguidance, verbose_errors=False)
         matcher = LLMatcher(self._vocabulary.native, source, log_level=0, limits=limits)
         return matcher, matcher.get_error() if matcher.is_error() else ""
 

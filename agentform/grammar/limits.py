@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 __all__ = ["CompileLimits"]
 
@@ -20,10 +21,8 @@ class CompileLimits:
     compile_s: float = 2.0
     """Seconds after which no better schema is looked for: what compiles at once is taken.
 
-    For one form of a large schema they are seconds of the processor; it is then weakened below its upper levels.
+    For one form of a schema they are seconds of the processor; it is then weakened, below its upper levels at last.
     """
-    large_bytes: int = 8_000
-    """Size from which a form is compiled in a thread that may be left alone."""
     kept_bytes: int = 32_000_000
     """Text of the compiled grammars that are kept, together."""
     grammar_symbols: int = 500_000
@@ -34,3 +33,13 @@ class CompileLimits:
     """Work on regular expressions for one mask, about 14,000 a millisecond."""
     step_items: int = 50_000
     """Parser items for one mask, about 20,000 a millisecond."""
+
+    @property
+    def of_llguidance(self) -> dict[str, Any]:
+        """Those that llguidance keeps, by its names for them."""
+        return {
+            "initial_lexer_fuel": self.lexer_work,
+            "step_lexer_fuel": self.step_lexer_work,
+            "step_max_items": self.step_items,
+            "max_grammar_size": self.grammar_symbols,
+        }

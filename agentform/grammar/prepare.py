@@ -29,6 +29,8 @@ _WHOLE = _COUNTS | {"minLength", "maxLength", "minItems", "maxItems"}
 _EXACT = 2**53
 _FARTHEST = 10**18 - 128
 """The greatest float below what llguidance counts to."""
+_MOST_REMAINDERS = 10_000
+"""An engine counts in steps by remainders, and looks at each of them: ten thousand take it half a second."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +195,7 @@ class _Preparing:
             return schema
         if exact(step).denominator == 1 and schema.get("type") == "number":
             schema = {**schema, "type": "integer"}
-        if not (fault := self._step_fault(step)):
+        if not (fault := _long_count(step) or self._step_fault(step)):
             return schema if isinstance(schema.get("type"), list) else _aligned(schema, step)
         self._relax(f"{at}/multipleOf", f"multipleOf: {step} is {fault}, left to validation")
         kept = {keyword: value for keyword, value in schema.items() if keyword != "multipleOf"}
@@ -238,6 +240,10 @@ def _power_of_ten(step: float) -> float | None:
     places = len(format(Decimal(size.numerator) / size.denominator, "f").partition(".")[2])
     found = Fraction(1, 10**places)
     return None if size.denominator == 1 or found == size else float(found)
+
+
+def _long_count(step: float) -> str:
+    return "a step with too many remainders" if exact(step).numerator > _MOST_REMAINDERS else ""
 
 
 def _aligned(schema: SchemaDict, step: float) -> SchemaDict:

@@ -106,8 +106,10 @@ def gone_clients(target: Target) -> None:
     """Requests that take long, of clients that go at once: they hold no place that others need."""
     steps = {f"A{at}": {"anyOf": [{"$ref": f"#/$defs/A{at + 1}"}] * 2} for at in range(1, 17)}
     schema = {"type": "object", "properties": {"a": {"$ref": "#/$defs/A1"}}, "$defs": steps | {"A17": {}}}
+    letters = [{"pattern": f".*{letter}.*"} for letter in "abcdefghijklmnopqrstuvwxyz"]
+    product = {"type": "object", "properties": {"a": {"type": "string", "allOf": letters}}, "required": ["a"]}
     for at in range(16):
-        tools = [_tool({**schema, "title": f"t{at}"})]
+        tools = [_tool({**(schema if at % 2 else product), "title": f"t{at}"})]
         with contextlib.suppress(httpx.TimeoutException):
             target.post(_CHAT, _chat(target, tools=tools, tool_choice="required"), timeout=0.5)
     _ok(target)

@@ -55,7 +55,7 @@ def wide(levels, width=6):
 def test_a_schema_that_takes_too_long_keeps_its_upper_levels(vocabulary, monkeypatch):
     monkeypatch.setattr("agentform.grammar.compile.attempt", Once())
     spec = GrammarSpec(kind="json_schema", text=json.dumps(wide(4)))
-    compiled = Compiler(vocabulary, limits=CompileLimits(large_bytes=100)).compile(spec)
+    compiled = Compiler(vocabulary).compile(spec)
     [relaxed] = compiled.relaxed
     assert "deeper than three levels" in relaxed.what
     assert "takes too long" in relaxed.what

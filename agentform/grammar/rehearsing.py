@@ -1,0 +1,43 @@
+"""`python rehearsing.py PATH...`: compiles the grammar on its standard input and tells what is wrong with it.
+
+Started by `rehearsal.py`, to be killed where it takes too long; the system ends it too if nobody is left to do that.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from typing import Any
+
+_SHOWN = 4_000
+
+
+def main() -> None:
+    """Read the question, compile, answer."""
+    sys.path[:] = sys.argv[1:]
+    from llguidance import LLMatcher, LLParserLimits, LLTokenizer
+
+    ask: dict[str, Any] = json.loads(sys.stdin.buffer.read())
+    limits = LLParserLimits(**ask["limits"], verbose_errors=False)
+    tokenizer = LLTokenizer("byte")
+    _limit(ask["cpu_s"], ask["memory_bytes"])
+    matcher = LLMatcher(tokenizer, ask["source"], log_level=0, limits=limits)
+    json.dump(matcher.get_error()[:_SHOWN] if matcher.is_error() else "", sys.stdout)
+
+
+def _limit(cpu_s: float, memory_bytes: int) -> None:
+    """So much more than was used up to here. Where the system has no such limits, the caller's clock is left."""
+    try:
+        import resource
+    except ImportError:
+        return
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    seconds = math.ceil(time.process_time() + cpu_s)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+    resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
+
+
+if __name__ == "__main__":
+    main()
