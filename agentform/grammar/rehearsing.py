@@ -11,6 +11,8 @@ import sys
 import time
 from typing import Any
 
+__all__ = ["main"]
+
 _SHOWN = 4_000
 
 
