@@ -13,6 +13,7 @@ __all__ = [
     "ArgumentChosen",
     "ArgumentDelta",
     "CallReady",
+    "CallRepeated",
     "ChoiceMade",
     "Emit",
     "Event",
@@ -82,6 +83,13 @@ class CallReady:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CallRepeated:
+    """The model wanted a call that it has made as often as it may: it answers instead."""
+
+    call: ToolCall
+
+
+@dataclass(frozen=True, kw_only=True)
 class ToolStarted:
     """A tool is about to run."""
 
@@ -141,6 +149,7 @@ Event: TypeAlias = (
     | ArgumentChosen
     | ArgumentDelta
     | CallReady
+    | CallRepeated
     | ToolStarted
     | ToolFinished
     | HandedOff

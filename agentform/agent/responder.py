@@ -13,14 +13,17 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from agentform._util.lru import BoundedDict
+from agentform.agent.repeated_calls import repeated_call, stale_calls
 from agentform.agent.streaming import Streaming, streaming
+from agentform.agent.token_logprobs import TokenLogprob, ids_of_text, token_logprobs
 from agentform.decoding.limits import Limits
 from agentform.decoding.session import Session
 from agentform.errors import ArgumentsTruncated, InvalidInput
-from agentform.events import AnswerDelta, CallReady, Emit, Event, ReasoningDelta, ThoughtDelta
+from agentform.events import AnswerDelta, CallReady, CallRepeated, Emit, Event, ReasoningDelta, ThoughtDelta
 from agentform.forms.label_prior import PriorStore, priors_of
 from agentform.forms.langchain_decider import DeciderSource, decider_of
 from agentform.forms.scoring import Scoring
+from agentform.grammar.spec import GrammarSpec
 from agentform.messages import Evidence, Message, ToolCall, Usage
 from agentform.runtime.engine import Engine, Sampling
 from agentform.schema.target import Target, load
@@ -29,7 +32,7 @@ from agentform.turn.reasoning import Reasoning
 from agentform.turn.turn import TurnRunner
 from agentform.turn.types import TurnOptions, TurnResult
 
-__all__ = ["Responder", "Response", "ToolChoice", "UseTool"]
+__all__ = ["Responder", "Response", "TokenLogprob", "ToolChoice", "UseTool"]
 
 _KEPT_CALLERS = 64
 _KEPT_CALLER_CHARACTERS = 4_000_000
@@ -70,6 +73,12 @@ class Response:
     """How each leaf of `output` got its value."""
     truncated: ArgumentsTruncated | None = None
     """What was being written when the tokens ran out. The message holds nothing of it: no half call is reported."""
+    stop: str | None = None
+    """Which of the texts to stop at ended the answer."""
+    repeated: ToolCall | None = None
+    """A call that was made `Limits.same_call` times with the same result, and not once more: the model answered."""
+    logprobs: tuple[TokenLogprob, ...] = ()
+    """Of the tokens of an answer or a form, if they were asked for."""
 
     @property
     def reasoning(self) -> str:
@@ -124,6 +133,9 @@ class Responder:
         limits: Limits | None = None,
         conversation: str | None = None,
         reasoning: Reasoning | None = None,
+        allowed: Iterable[str] | None = None,
+        logprobs: int | None = None,
+        grammar: GrammarSpec | None = None,
         emit: Callable[[Event], Awaitable[None]] | None = None,
     ) -> Response:
         """One turn.
@@ -132,7 +144,13 @@ class Responder:
         `Target`, an answer is that form, filled, its JSON the message's content. `stop` are texts that end free
         text. `sampling` is for what is generated; what is scored is always the most probable option.
         `conversation` names whose next turn this is: a hint for the cache. `reasoning` is how the model thinks in this
-        turn, where it is not as in others. `emit` is awaited with every event.
+        turn, where it is not as in others. `allowed` are the names of the tools that may be called, where the model is
+        told of others too. With `logprobs` the response tells how probable each token of an answer was, and so many of
+        the others at its place. `grammar` is what an answer in free text has to match. `emit` is awaited with every
+        event.
+
+        A call that was made `Limits.same_call` times since the user spoke last, with the same arguments and the same
+        result, is not made again, unless a call is required: the model answers, and `Response.repeated` tells of it.
 
         Raises:
             InvalidInput: there is no message to answer, or a call is required and there are no tools.
@@ -142,7 +160,14 @@ class Responder:
         """
         toolbox = tools if isinstance(tools, Toolbox) else Toolbox(tools)
         form = output if output is None or isinstance(output, Target) else load(output)
-        turn_options = replace(_turn_options(toolbox, tool_choice), form=form, stop=tuple(stop), reasoning=reasoning)
+        turn_options = replace(
+            _turn_options(toolbox, tool_choice),
+            form=form,
+            stop=tuple(stop),
+            reasoning=reasoning,
+            grammar=grammar,
+            barred=frozenset() if allowed is None else frozenset(toolbox) - frozenset(allowed),
+        )
         instructions, rest = _split(messages)
         if form is not None and form.description:
             instructions = "\n".join(part for part in (instructions, form.description) if part)
@@ -151,16 +176,25 @@ class Responder:
             self.engine, limits=limits or self.limits, conversation=conversation, sampling=sampling or Sampling()
         )
         past = self._token_ids.get(conversation) or () if conversation else ()
-        heard = _Heard(emit)
+        stale = stale_calls(rest, session.limits.same_call) if turn_options.may_answer and turn_options.may_call else ()
+        heard, repeated = _Heard(emit, hold=bool(stale)), None
         try:
             turn = await caller.turn(session, rest, past=past, options=turn_options, emit=heard)
+            if (repeated := repeated_call(turn.message.calls, stale)) is not None:
+                heard.forget()
+                await heard.tell(CallRepeated(call=repeated))
+                may_answer_only = replace(turn_options, may_call=False)
+                turn = await caller.turn(session, rest, past=past, options=may_answer_only, emit=heard)
+            await heard.release()
         except ArgumentsTruncated as error:
-            return _cut_off("" if form else heard.text, heard.thought, error, session)
+            await heard.release()
+            return replace(_cut_off("" if form else heard.text, heard.thought, error, session), repeated=repeated)
         if conversation:
             self._token_ids[conversation] = turn.token_ids
         for call in turn.message.calls:
             await heard(CallReady(call=call))
-        return _response(turn, form, session)
+        told = () if logprobs is None else await _logprobs(session, turn, logprobs)
+        return replace(_response(turn, form, session), repeated=repeated, logprobs=told)
 
     @asynccontextmanager
     async def stream(self, messages: Sequence[Message], **options: Any) -> AsyncGenerator[Streaming[Response], None]:
@@ -221,6 +255,7 @@ def _response(turn: TurnResult, form: Target | None, session: Session) -> Respon
         usage=session.usage,
         prompt_usage=session.prompt_usage or Usage(),
         decision=turn.decision,
+        stop=turn.stop,
     )
     if form is None or turn.filled is None:
         return response
@@ -238,11 +273,25 @@ def _cut_off(content: str, thought: str, error: ArgumentsTruncated, session: Ses
     )
 
 
-class _Heard:
-    """Hands events on, if anybody wants them, and keeps the free text and the thought."""
+async def _logprobs(session: Session, turn: TurnResult, num_top: int) -> tuple[TokenLogprob, ...]:
+    """Of the answer's tokens; calls have evidence instead."""
+    if turn.message.calls or not turn.message.content:
+        return ()
+    ids = turn.token_ids[turn.num_before :]
+    begin, end = ids_of_text(session.tokenizer, ids, turn.message.content)
+    before = turn.token_ids[: turn.num_before + begin]
+    return await token_logprobs(session, before, ids[begin:end], num_top=num_top)
 
-    def __init__(self, emit: Callable[[Event], Awaitable[None]] | None) -> None:
+
+class _Heard:
+    """Hands events on, if anybody wants them, and keeps the free text and the thought.
+
+    Where it may turn out that a turn is not to be what it became, its events are held until that is known.
+    """
+
+    def __init__(self, emit: Callable[[Event], Awaitable[None]] | None, *, hold: bool = False) -> None:
         self._emit = emit
+        self._held: list[Event] | None = [] if hold else None
         self.text = ""
         self.thought = ""
 
@@ -251,5 +300,22 @@ class _Heard:
             self.text += event.text
         if isinstance(event, ThoughtDelta):
             self.thought += event.text
+        if self._held is not None:
+            self._held.append(event)
+        else:
+            await self.tell(event)
+
+    async def tell(self, event: Event) -> None:
+        """Hand an event on at once."""
         if self._emit is not None:
             await self._emit(event)
+
+    def forget(self) -> None:
+        """Drop what was held, and hold nothing more."""
+        self._held, self.text, self.thought = None, "", ""
+
+    async def release(self) -> None:
+        """Hand on what was held."""
+        held, self._held = self._held or [], None
+        for event in held:
+            await self.tell(event)

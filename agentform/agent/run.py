@@ -19,7 +19,7 @@ from agentform.agent.result import RunFinish, RunResult
 from agentform.agent.tool_execution import ToolRound, failed
 from agentform.decoding.session import Session
 from agentform.errors import InvalidInput, StoreError
-from agentform.events import Emit, HandedOff, RunFinished, TurnFinished
+from agentform.events import CallRepeated, Emit, HandedOff, RunFinished, TurnFinished
 from agentform.messages import Message, ToolCall, ToolResult
 from agentform.turn.types import TurnOptions, TurnResult
 
@@ -91,8 +91,9 @@ class Run:
         for step in range(self.limits.steps):
             self._consider_limits(step)
             turn = await self._turn(step)
-            if self._repeats(turn.message.calls):
+            if (repeated := self._repeated(turn.message.calls)) is not None:
                 self._finish = "repetition"
+                await self.emit(CallRepeated(call=repeated))
                 continue
             self.conversation.extend(turn.message, token_ids=turn.token_ids, model=self.agent.engine.info.digest)
             if turn.message.calls:
@@ -131,13 +132,13 @@ class Run:
         await self.emit(TurnFinished(step=step, usage=usage, total=self.session.usage))
         return turn
 
-    def _repeats(self, calls: Sequence[ToolCall]) -> bool:
-        """Whether one of the calls was made as often as it may be."""
+    def _repeated(self, calls: Sequence[ToolCall]) -> ToolCall | None:
+        """The first of the calls that was made as often as it may be."""
 
         def times(call: ToolCall) -> int:
             return sum((asked.name, asked.arguments) == (call.name, call.arguments) for asked in self._asked)
 
-        return any(times(call) >= self.limits.same_call for call in calls)
+        return next((call for call in calls if times(call) >= self.limits.same_call), None)
 
     async def _answer_calls(self, message: Message) -> None:
         """Give every call of the last message its result.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -234,6 +234,11 @@ def serve(
     max_tokens: Annotated[int, typer.Option(help="Tokens of an answer that does not say how many.")] = 1024,
     reasoning_tokens: Annotated[int, typer.Option(help="Free text before a call, at most.")] = 256,
     decider: _DeciderAddress = None,
+    reasoning_format: Annotated[
+        Literal["auto", "none"],
+        typer.Option(help="auto: the text before a call is reasoning_content; none: it is content, as it comes."),
+    ] = "auto",
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse fields that have no effect.")] = False,
 ) -> None:
     """Serve an OpenAI-compatible API: chat completions with tools and schemas, typed decisions."""
     from agentform.cli.serve import serve_model
@@ -252,6 +257,8 @@ def serve(
         grace_s=grace_s,
         max_tokens=max_tokens,
         reasoning_tokens=reasoning_tokens,
+        reasoning_format=reasoning_format,
+        strict=strict,
     )
     serve_model(Console(stderr=True), model, settings, cache_dir=cache_dir, decider=decider)
 

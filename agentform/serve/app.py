@@ -29,6 +29,7 @@ from agentform.serve.problems import Problem, model_not_found
 from agentform.serve.receive import BodyMemory
 from agentform.serve.settings import ServerSettings
 from agentform.serve.systemone import SystemOneEndpoint, model_entry
+from agentform.serve.turns import Turns
 from agentform.turn.reasoning import Reasoning
 
 __all__ = ["Service"]
@@ -71,7 +72,8 @@ class Service:
 
     def _routes(self) -> list[Route]:
         clients = Clients(self.engine, self.settings.api_keys, self._responder, share_cache=self.settings.share_cache)
-        chat = ChatEndpoint(clients, self.settings, model=self.model, metrics=self.metrics)
+        turns = Turns(clients, self.settings, model=self.model, metrics=self.metrics)
+        chat = ChatEndpoint(turns)
         decisions = DecisionEndpoint(clients, self.priors, model=self.model, metrics=self.metrics)
         systemone = SystemOneEndpoint(clients, self.priors, model=self.model, metrics=self.metrics)
         handlers = {

@@ -6,9 +6,11 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
+from agentform.serve.evidence_fields import ExtensionFields
 from agentform.serve.parsing import Ignored, OpenFields, Unsupported, at_most, only, unsupported
 
 __all__ = [
+    "AllowedTools",
     "ChatFields",
     "FunctionFields",
     "MessageFields",
@@ -26,6 +28,7 @@ _MOST_STOPS = 16
 _MOST_PARTS = 2_048
 _MOST_PAST_CALLS = 512
 _MOST_METADATA = 64
+_MOST_ANSWERS = 16
 _LONGEST_TEXT = 512
 
 ShortText: TypeAlias = Annotated[str, Field(max_length=_LONGEST_TEXT)]
@@ -174,11 +177,32 @@ class ChosenFunction(OpenFields):
     name: str
 
 
+class ToolChosen(OpenFields):
+    """A tool that may be called."""
+
+    type: Literal["function"] = "function"
+    function: ChosenFunction
+
+
 class NamedChoice(OpenFields):
     """The choice of one tool."""
 
     type: Literal["function"]
     function: ChosenFunction
+
+
+class AllowedList(OpenFields):
+    """The tools that may be called."""
+
+    mode: Literal["auto", "required"]
+    tools: Annotated[list[ToolChosen], at_most(_MOST_TOOLS)]
+
+
+class AllowedTools(OpenFields):
+    """The choice among some of the tools."""
+
+    type: Literal["allowed_tools"]
+    allowed_tools: AllowedList
 
 
 class TextFormat(OpenFields):
@@ -226,7 +250,7 @@ class ChatFields(OpenFields):
     model: str
     messages: Annotated[list[MessageFields], at_most(_MOST_MESSAGES, at_least=1)]
     tools: Annotated[list[ToolFields], at_most(_MOST_TOOLS)] | None = None
-    tool_choice: Literal["auto", "none", "required"] | NamedChoice | None = None
+    tool_choice: Literal["auto", "none", "required"] | NamedChoice | AllowedTools | None = None
     parallel_tool_calls: bool | None = None
     response_format: ResponseFormat | None = None
     max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
@@ -238,14 +262,14 @@ class ChatFields(OpenFields):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
-    n: Annotated[int | None, only(1)] = None
+    n: int | None = Field(default=None, ge=1, le=_MOST_ANSWERS)
     user: ShortText | None = None
     metadata: Annotated[dict[ShortText, ShortText], Field(max_length=_MOST_METADATA)] | None = None
     prompt_cache_key: ShortText | None = None
     frequency_penalty: Zero | None = None
     presence_penalty: Zero | None = None
-    logprobs: Annotated[bool | None, only(False)] = None
-    top_logprobs: Annotated[int | None, only(0)] = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = Field(default=None, ge=0, le=20)
     logit_bias: Annotated[Any, only({})] = None
     modalities: Annotated[Any, only(["text"])] = None
     store: Annotated[bool | None, only(False)] = None
@@ -261,9 +285,29 @@ class ChatFields(OpenFields):
     structured_outputs: dict[str, Any] | None = None
     json_schema: dict[str, Any] | str | None = None
     """Of SGLang and llama.cpp."""
+    guided_choice: Any = None
+    guided_regex: str | None = None
+    guided_grammar: str | None = None
+    regex: str | None = None
+    ebnf: str | None = None
+    grammar: str | None = None
+    """Of llama.cpp: a grammar in its notation."""
+    reasoning_format: Literal["none", "auto", "deepseek", "deepseek-legacy"] | None = None
+    """Of llama.cpp: whether the text before a call is reasoning (`auto`) or content (`none`)."""
+    agentform: ExtensionFields | None = None
     audio: Unsupported = None
     prediction: Unsupported = None
     moderation: Unsupported = None
     web_search_options: Unsupported = None
     functions: Annotated[Any, unsupported("; use tools")] = None
     function_call: Annotated[Any, unsupported("; use tool_choice")] = None
+
+    @property
+    def is_choice(self) -> bool:
+        """Whether the answer is one of given texts."""
+        outputs = self.structured_outputs or {}
+        return (
+            self.response_format is None
+            and not (self.guided_json or outputs.get("json"))
+            and bool(self.guided_choice or outputs.get("choice"))
+        )

@@ -1,32 +1,33 @@
-"""A response in the shape of OpenAI's chat completions: whole, or as the chunks of a stream."""
+"""A response in the shape of OpenAI's chat completions."""
 
 from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from agentform.agent.responder import Response
-from agentform.events import AnswerDelta, ChoiceMade, Event, ReasoningDelta, ThoughtDelta
 from agentform.messages import ToolCall
-from agentform.schema.json_text import dumps
+from agentform.schema.json_text import dumps, loads
+from agentform.serve.evidence_fields import logprob_bodies, response_evidence
+from agentform.serve.turn_request import TurnRequest
 
-__all__ = ["ChatChunks", "ChatCompletion", "usage_body"]
+__all__ = ["FINISH", "ChatCompletion", "function_body", "usage_body"]
 
-_FINISH = {"answer": "stop", "length": "length", "calls": "tool_calls"}
-_MAY_BEGIN_A_CALL = ("{", "```")
+FINISH = {"answer": "stop", "length": "length", "calls": "tool_calls"}
 
 
-def usage_body(response: Response) -> dict[str, Any]:
-    """Tokens of the prompt, of it cached, and sampled. What is not known is left out."""
-    prompt, total = response.prompt_usage, response.usage
+def usage_body(responses: Sequence[Response]) -> dict[str, Any]:
+    """Tokens of the prompt, of it cached, and sampled for all answers. What is not known is left out."""
+    prompt = responses[0].prompt_usage
+    completion = sum(response.usage.completion_tokens for response in responses)
     body: dict[str, Any] = {
         "prompt_tokens": prompt.prompt_tokens,
-        "completion_tokens": total.completion_tokens,
-        "total_tokens": prompt.prompt_tokens + total.completion_tokens,
-        "completion_tokens_details": {"reasoning_tokens": total.reasoning_tokens},
+        "completion_tokens": completion,
+        "total_tokens": prompt.prompt_tokens + completion,
+        "completion_tokens_details": {"reasoning_tokens": sum(r.usage.reasoning_tokens for r in responses)},
     }
     if prompt.cached_tokens is not None:
         body["prompt_tokens_details"] = {"cached_tokens": prompt.cached_tokens}
@@ -35,33 +36,66 @@ def usage_body(response: Response) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class ChatCompletion:
-    """What all bodies of one answer have in common."""
+    """What all bodies of the answers to one request have in common."""
 
     model: str
     fingerprint: str
+    request: TurnRequest
+    is_choice: bool = False
+    """Whether the answer is one of given texts, told as it is and not as JSON."""
+    separate_text: bool = True
+    """Whether the text before a call is reasoning, not content."""
+    with_evidence: bool = False
     id: str = field(default_factory=lambda: f"chatcmpl-{uuid.uuid4().hex}")
     created: int = field(default_factory=lambda: int(time.time()))
 
-    def body(self, response: Response) -> dict[str, Any]:
+    def body(self, responses: Sequence[Response]) -> dict[str, Any]:
         """The whole answer."""
-        message: dict[str, Any] = {"role": "assistant", "content": response.message.content or None, "refusal": None}
+        choices = [self._choice(at, response) for at, response in enumerate(responses)]
+        return self._head("chat.completion") | {"choices": choices, "usage": usage_body(responses)}
+
+    def _choice(self, index: int, response: Response) -> dict[str, Any]:
+        content, reasoning = self.texts(response)
+        message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": None}
         if response.calls:
-            message["tool_calls"] = [{"id": c.id, "type": "function", "function": _function(c)} for c in response.calls]
-        else:
-            message["content"] = response.message.content
-        if response.reasoning:
-            message["reasoning_content"] = response.reasoning
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _FINISH[response.finish]}
-        return self._head("chat.completion") | {"choices": [choice], "usage": usage_body(response)}
+            message["content"] = content or None
+            message["tool_calls"] = [
+                {"id": call.id, "type": "function", "function": function_body(call)} for call in response.calls
+            ]
+        if reasoning:
+            message["reasoning_content"] = reasoning
+        if self.with_evidence:
+            message["agentform"] = response_evidence(response)
+        return {
+            "index": index,
+            "message": message,
+            "logprobs": self.logprobs(response),
+            "finish_reason": FINISH[response.finish],
+        }
 
-    def chunk(self, delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
-        """A piece of the answer."""
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        return self._head("chat.completion.chunk") | {"choices": [choice]}
+    def texts(self, response: Response) -> tuple[str, str]:
+        """Content and reasoning of a whole answer."""
+        content = response.message.content
+        if self.separate_text and (response.calls or (response.truncated and not self.request.is_formed)):
+            return "", joined(response.reasoning, content)
+        if self.is_choice and response.finish == "answer" and not response.calls:
+            content = str(loads(content))
+        return content, response.reasoning
 
-    def usage_chunk(self, response: Response) -> dict[str, Any]:
+    def logprobs(self, response: Response) -> dict[str, Any] | None:
+        """Of the content's tokens, if they were asked for."""
+        if self.request.logprobs is None:
+            return None
+        return {"content": logprob_bodies(response.logprobs), "refusal": None}
+
+    def chunk(self, index: int, delta: dict[str, Any], finish: str | None = None, **more: Any) -> dict[str, Any]:
+        """A piece of an answer."""
+        choice = {"index": index, "delta": delta, "logprobs": more.pop("logprobs", None), "finish_reason": finish}
+        return self._head("chat.completion.chunk") | {"choices": [choice]} | more
+
+    def usage_chunk(self, responses: Sequence[Response]) -> dict[str, Any]:
         """The piece after the last, with the usage alone."""
-        return self._head("chat.completion.chunk") | {"choices": [], "usage": usage_body(response)}
+        return self._head("chat.completion.chunk") | {"choices": [], "usage": usage_body(responses)}
 
     def _head(self, kind: str) -> dict[str, Any]:
         return {
@@ -73,69 +107,11 @@ class ChatCompletion:
         }
 
 
-def _function(call: ToolCall) -> dict[str, str]:
+def joined(thought: str, text: str) -> str:
+    """A thought, and what was said after it before a call."""
+    return "\n\n".join(part for part in (thought, text) if part)
+
+
+def function_body(call: ToolCall) -> dict[str, str]:
+    """A call's function, its arguments as JSON text."""
     return {"name": call.name, "arguments": dumps(call.arguments)}
-
-
-class ChatChunks:
-    """Turns the events of a turn into deltas whose contents, put together, are the whole answer's.
-
-    Free text is held back where it may yet be taken back: white space at its end, which an answer is stripped of, and
-    with tools what may be a call written as prose. With a form, free text is shown only before a call.
-    """
-
-    def __init__(self, completion: ChatCompletion, *, with_tools: bool, with_form: bool) -> None:
-        self._completion = completion
-        self._undecided = with_tools
-        self._with_form = with_form
-        self._text = ""
-        self._sent = ""
-
-    def begin(self) -> dict[str, Any]:
-        """The first chunk."""
-        return self._completion.chunk({"role": "assistant", "content": ""})
-
-    def of(self, event: Event) -> Iterator[dict[str, Any]]:
-        """The chunks that an event makes."""
-        match event:
-            case ThoughtDelta():
-                yield self._completion.chunk({"reasoning_content": event.text})
-                return
-            case ReasoningDelta() | AnswerDelta():
-                self._text += event.text
-            case ChoiceMade():
-                self._undecided = False
-                if event.decision.how == "generated":  # a call written as prose: what is content is known at the end
-                    self._text = self._sent
-            case _:
-                return
-        if not self._with_form:
-            yield from self._content(self._safe())
-
-    def end(self, response: Response) -> Iterator[dict[str, Any]]:
-        """The rest: content, calls, and how the turn ended."""
-        yield from self._content(response.message.content)
-        for index, call in enumerate(response.calls):
-            yield from self._call(index, call)
-        yield self._completion.chunk({}, _FINISH[response.finish])
-
-    def _content(self, text: str) -> Iterator[dict[str, Any]]:
-        if text.startswith(self._sent) and len(text) > len(self._sent):
-            yield self._completion.chunk({"content": text[len(self._sent) :]})
-            self._sent = text
-
-    def _safe(self) -> str:
-        text = self._text.strip()
-        if not self._undecided:
-            return text
-        found = [at for mark in _MAY_BEGIN_A_CALL if (at := text.find(mark)) >= 0]
-        # A fence may come in pieces.
-        return text[: min(found)].rstrip() if found else text.rstrip("`").rstrip()
-
-    def _call(self, index: int, call: ToolCall) -> Iterator[dict[str, Any]]:
-        function = _function(call)
-        opened = {"name": function["name"], "arguments": ""}
-        head = {"index": index, "id": call.id, "type": "function", "function": opened}
-        yield self._completion.chunk({"tool_calls": [head]})
-        arguments = {"index": index, "function": {"arguments": function["arguments"]}}
-        yield self._completion.chunk({"tool_calls": [arguments]})

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from agentform.errors import InvalidInput
 
@@ -61,6 +62,11 @@ class ServerSettings:
     """Tokens that are sampled for one request when it does not say how many."""
     reasoning_tokens: int = 256
     """Free text before the decision to call a tool or to answer, when a request does not say how much."""
+    reasoning_format: Literal["auto", "none"] = "auto"
+    """`auto`: the text before a call is told as reasoning, apart from answers, which with tools come once it is known
+    that they are answers; `none`: it is content, as it comes."""
+    strict: bool = False
+    """Whether fields that have no effect are refused, not ignored."""
 
     def __post_init__(self) -> None:
         for name in ("max_running", "max_body_bytes", "max_tokens"):

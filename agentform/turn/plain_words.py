@@ -1,4 +1,4 @@
-"""An answer in words, from a model that wrote nothing but a call which it may not make."""
+"""Answers under a grammar: one that was asked for, or words alone, of a model that wrote a call it may not make."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agentform.events import AnswerDelta, Emit
 from agentform.grammar.spec import GrammarSpec
 from agentform.runtime.engine import FinishReason
 
-__all__ = ["plain_words"]
+__all__ = ["plain_words", "text_within"]
 
 _PLAIN_WORDS = r"[^{}\[\]<>`\s][^{}<>`]*"
 """A text without what calls are written with."""
@@ -23,7 +23,18 @@ async def plain_words(
     Raises:
         EngineError: the engine cannot serve the request.
     """
-    grammar = GrammarSpec(kind="regex", text=_PLAIN_WORDS)
+    return await text_within(session, start, GrammarSpec(kind="regex", text=_PLAIN_WORDS), emit)
+
+
+async def text_within(
+    session: Session, start: tuple[int, ...], grammar: GrammarSpec, emit: Emit
+) -> tuple[str, tuple[int, ...], FinishReason]:
+    """An answer that matches a grammar, after the tokens of `start`; with its token ids, and how it ended.
+
+    Raises:
+        GrammarError: the grammar cannot be compiled.
+        EngineError: the engine cannot serve the request.
+    """
     content, ids = "", ()
     finish: FinishReason = "length"
     most = session.limits.answer_tokens

@@ -29,6 +29,7 @@ from agentform.forms.label_prior import CONTENT_FREE, PriorStore
 from agentform.forms.progress import Watch
 from agentform.forms.refusal import RefusalPrompt
 from agentform.forms.scoring import Priors, Scoring
+from agentform.grammar.spec import GrammarSpec
 from agentform.messages import Evidence, JsonValue, Message, ToolCall
 from agentform.runtime.engine import Engine, FinishReason
 from agentform.schema.field_order import with_field_order
@@ -45,7 +46,7 @@ from agentform.turn.next_step import (
     choose_tool,
     require_sure,
 )
-from agentform.turn.plain_words import plain_words
+from agentform.turn.plain_words import plain_words, text_within
 from agentform.turn.prose_calls import Recovered, recover, text_before_call
 from agentform.turn.reasoning import Reasoning, Thought, think
 from agentform.turn.step_elsewhere import step_elsewhere, turn_state
@@ -151,7 +152,7 @@ class TurnRunner:
         thought = self._meant(settled, thought)
         decision = await self._next_step(session, request, settled, thought)
         await emit(ChoiceMade(decision=decision))
-        if decision.value is not None or reasoning.prefix or options.form is not None:
+        if decision.value is not None or reasoning.prefix or options.is_formed:
             session.count_reasoning(thought.num_tokens)
         if decision.value is None:
             return await self._answer(session, request, _Beginning(settled, thought, decision))
@@ -236,6 +237,8 @@ class TurnRunner:
         options, emit = request.options, request.emit
         if options.form is not None:
             return await self._answer_with_form(session, request, beginning, options.form)
+        if options.grammar is not None:
+            return await self._answer_in_grammar(session, request, beginning, options.grammar)
         content, ids, ended_by = "", (), None
         finish: FinishReason = "length"
         start = self.places.text_start(beginning.settled)
@@ -260,8 +263,32 @@ class TurnRunner:
             content, ids, finish = before, self.engine.tokenizer.encode(before), "stop"
         if not content.strip() and (before is not None or ended_by in self.format.result_marks):
             content, ids, finish = await plain_words(session, start, emit)
-        message = Message(role="assistant", content=content.strip(), reasoning=beginning.settled.thought)
-        return TurnResult(message=message, token_ids=start + ids, finish=finish, decision=beginning.decision)
+        return TurnResult(
+            message=Message(role="assistant", content=content.strip(), reasoning=beginning.settled.thought),
+            token_ids=start + ids,
+            finish=finish,
+            decision=beginning.decision,
+            num_before=len(start),
+            stop=ended_by if finish == "stop" and ended_by in options.stop else None,
+        )
+
+    async def _answer_in_grammar(
+        self, session: Session, request: _Request, beginning: _Beginning, grammar: GrammarSpec
+    ) -> TurnResult:
+        """Text that matches a grammar, written after the free text, if there is any, which counts as reasoning."""
+        thought = beginning.thought
+        start = TokenContext(ids=self.places.text_start(beginning.settled))
+        if thought is not None and thought.content:
+            start = thought.context.with_text("\n")
+        before = start.token_ids(self.engine.tokenizer)
+        content, ids, finish = await text_within(session, before, grammar, request.emit)
+        return TurnResult(
+            message=Message(role="assistant", content=content.strip(), reasoning=beginning.settled.thought),
+            token_ids=before + ids,
+            finish=finish,
+            decision=beginning.decision,
+            num_before=len(before),
+        )
 
     async def _answer_with_form(
         self, session: Session, request: _Request, beginning: _Beginning, form: Target
@@ -289,6 +316,7 @@ class TurnRunner:
             finish="stop",
             decision=beginning.decision,
             filled=state,
+            num_before=len(filling.point.json().ids),
         )
 
     async def _calls(

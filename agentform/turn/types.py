@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentform.forms.state import FormState
+from agentform.grammar.spec import GrammarSpec
 from agentform.messages import Evidence, Message
 from agentform.runtime.engine import FinishReason
 from agentform.schema.target import Target
@@ -26,6 +27,10 @@ class TurnResult:
     decision: Evidence | None = None
     filled: FormState | None = None
     """The form that was the answer, if the turn was to answer with one."""
+    num_before: int = 0
+    """How many of `token_ids` stand before an answer or a form."""
+    stop: str | None = None
+    """Which of the texts that the turn was asked to stop at ended the answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,3 +50,10 @@ class TurnOptions:
     """Texts that end the turn where they occur in free text."""
     reasoning: Reasoning | None = None
     """How the model thinks in this turn; `None`: as it does in others."""
+    grammar: GrammarSpec | None = None
+    """What an answer in free text has to match. It is then written after whatever was said before, as a form is."""
+
+    @property
+    def is_formed(self) -> bool:
+        """Whether an answer is written apart from the free text, under a form or a grammar."""
+        return self.form is not None or self.grammar is not None

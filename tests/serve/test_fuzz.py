@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from agentform.errors import AgentformError
 from agentform.serve.app import Service
 from agentform.serve.chat_fields import ChatFields
-from agentform.serve.chat_request import chat_request, toolbox_of
+from agentform.serve.chat_request import chat_request
 from agentform.serve.decision_fields import DecisionFields
 from agentform.serve.parsing import parse
 from agentform.serve.problems import Refused, problem_of
 from agentform.serve.settings import ServerSettings
 from agentform.serve.systemone_fields import SystemOneFields
+from agentform.serve.turn_request import toolbox_of, tools_key
 from agentform.testing import ScriptedEngine
 
 TOOL = {
@@ -105,8 +106,8 @@ def damaged(draw, whole):
 
 def read_chat(body: bytes) -> None:
     fields = parse(ChatFields, body)
-    toolbox_of(fields.tools or ())
-    chat_request(fields, None, ServerSettings())
+    request = chat_request(fields, ServerSettings())
+    toolbox_of(tools_key(request.tools))
 
 
 def refused_or_read(read) -> None:
@@ -191,7 +192,7 @@ async def test_bodies_that_break_parsers_get_a_typed_400(path, body):
         ({"max_tokens": 0}, "max_tokens", "greater than or equal to 1"),
         ({"max_tokens": 5, "max_completion_tokens": 6}, "max_tokens", "differ"),
         ({"top_p": 0}, "top_p", "greater than 0"),
-        ({"n": 10**30}, "n", "only 1"),
+        ({"n": 10**30}, "n", "less than or equal to 16"),
         ({"stop": [""]}, "stop[0]", "at least 1 character"),
         ({"stop": ["x"] * 17}, "stop", "at most 16"),
         ({"tool_choice": "always"}, "tool_choice", "'auto', 'none' or 'required'"),

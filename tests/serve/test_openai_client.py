@@ -72,7 +72,8 @@ def test_a_call_is_valid_and_its_free_text_is_reasoning():
     done = create(ScriptedEngine([SWITCH]), tools=[LIGHT, NOTE])
     [choice] = done.choices
     [call] = choice.message.tool_calls
-    assert (choice.finish_reason, choice.message.content) == ("tool_calls", "I switch it on.")
+    assert (choice.finish_reason, choice.message.content) == ("tool_calls", None)
+    assert choice.message.reasoning_content == "I switch it on."
     assert (call.type, call.function.name, json.loads(call.function.arguments)) == ("function", "light", ARGUMENTS)
     assert done.usage.completion_tokens_details.reasoning_tokens == done.usage.completion_tokens == 16
 
@@ -122,7 +123,8 @@ def test_a_stream_holds_the_same_as_the_whole_answer():
     assert (chunks[-1].choices, chunks[-1].usage.completion_tokens > 5) == ([], True)
     assert len({c.id for c in chunks}) == 1
     message = final.choices[0].message
-    assert (message.content, final.choices[0].finish_reason) == ("I switch it on.", "tool_calls")
+    assert (message.content, final.choices[0].finish_reason) == ("", "tool_calls")
+    assert message.model_extra["reasoning_content"] == "I switch it on."
     assert json.loads(message.tool_calls[0].function.arguments) == ARGUMENTS
     assert final.usage.completion_tokens_details.reasoning_tokens == 16
 
@@ -143,7 +145,8 @@ def test_a_call_written_as_prose_is_streamed_as_a_call_only():
     with running(ScriptedEngine([Say(prose)])) as server, client(server) as each:
         options = {"model": "scripted", "messages": USER, "tools": [LIGHT], "stream": True}
         chunks = list(each.chat.completions.create(**options))
-    assert "".join(c.choices[0].delta.content or "" for c in chunks) == "So:"
+    assert "".join(c.choices[0].delta.content or "" for c in chunks) == ""
+    assert "".join((c.choices[0].delta.model_extra or {}).get("reasoning_content", "") for c in chunks) == "So:"
     assert chunks[-1].choices[0].finish_reason == "tool_calls"
 
 
@@ -159,6 +162,7 @@ def test_structured_outputs_are_parsed():
 
 def test_beside_a_form_free_text_is_shown_only_before_a_call():
     options = {"model": "scripted", "messages": USER, "tools": [LIGHT], "response_format": _format(Mood)}
+    options["extra_body"] = {"reasoning_format": "none"}
     with running(ScriptedEngine([SWITCH])) as server, client(server) as each:
         chunks = list(each.chat.completions.create(stream=True, **options))
     contents = [c.choices[0].delta.content for c in chunks if c.choices[0].delta.content]
@@ -179,7 +183,8 @@ def test_limits_cut_an_answer_and_never_half_a_call():
         call = each.chat.completions.create(model="scripted", messages=USER, tools=[NOTE], max_tokens=20)
     assert (cut.choices[0].message.content, cut.choices[0].finish_reason) == ("A long", "length")
     assert (call.choices[0].finish_reason, call.choices[0].message.tool_calls) == ("length", None)
-    assert (call.choices[0].message.content, call.usage.completion_tokens) == ("So.", 20)
+    message = call.choices[0].message
+    assert (message.content, message.reasoning_content, call.usage.completion_tokens) == ("", "So.", 20)
 
 
 def test_a_form_that_is_cut_off_is_told_by_the_client():
@@ -272,10 +277,10 @@ def test_a_decisions_instructions_are_one_message_with_those_of_the_input():
     ("options", "error", "code", "param"),
     [
         ({"model": "other"}, openai.NotFoundError, "model_not_found", "model"),
-        ({"n": 2}, openai.BadRequestError, "unsupported_value", "n"),
+        ({"n": 99}, openai.BadRequestError, "invalid_value", "n"),
         ({"extra_body": {"topp": 0.5}}, openai.BadRequestError, "unknown_parameter", "topp"),
         ({"messages": []}, openai.BadRequestError, "invalid_value", "messages"),
-        ({"logprobs": True}, openai.BadRequestError, "unsupported_value", "logprobs"),
+        ({"top_logprobs": 2}, openai.BadRequestError, "invalid_value", "top_logprobs"),
         ({"messages": [{"role": "system", "content": "x"}]}, openai.BadRequestError, "invalid_value", "messages"),
         (
             {"messages": [{"role": "user", "content": "x" * 70_000}]},

@@ -196,7 +196,6 @@ FOREIGN = {
     "skip_special_tokens": True,
     "separate_reasoning": True,
     "guided_decoding_backend": "auto",
-    "guided_regex": "a+",
     "best_of": 1,
     "cache_salt": "x",
     "priority": 0,

@@ -91,7 +91,7 @@ def talk(client: openai.OpenAI) -> None:
     client.chat.completions.parse(messages=[USER], response_format=Ticket, **chat)
     questions = [{"type": "choice", "name": "category", "instructions": "About what?", "choices": CHOICES}]
     client.decisions.create(model="scripted", input="No parcel!", questions=questions)
-    for wrong in ({"n": 2}, {"messages": [{"role": "user"}]}, {"model": "gpt"}):
+    for wrong in ({"n": 99}, {"messages": [{"role": "user"}]}, {"model": "gpt"}):
         try:
             client.chat.completions.create(**{"messages": [USER], **chat, **wrong})
         except openai.APIStatusError:

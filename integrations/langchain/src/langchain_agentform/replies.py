@@ -154,6 +154,8 @@ def _metadata(reply: Reply, response: Response) -> dict[str, Any]:
     found = [item for call in response.calls for item in _evidence(call.id, call.evidence)]
     found += _evidence("", response.evidence)
     made = _named(reply) | {"finish_reason": _FINISH[response.finish]}
+    if response.repeated is not None:  # wanted once more, with arguments and a result that are known
+        made |= {"repeated_call": response.repeated.name}
     return made | {"evidence": found} if found else made
 
 
