@@ -178,6 +178,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "agent.responder",
         "agent.sqlite_store",
         "agent.store",
+        "agent.streaming",
         "agent.token_logprobs",
         "turn.reasoning",
         "forms.asked",
