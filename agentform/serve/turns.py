@@ -24,7 +24,7 @@ from agentform.serve.settings import ServerSettings
 from agentform.serve.turn_request import TurnRequest, toolbox_of, tools_key
 from agentform.tools.toolset import Toolbox
 
-__all__ = ["REPEATED", "AnswerStream", "PreparedTurn", "Told", "Turns"]
+__all__ = ["REPEATED", "AnswerEvent", "AnswerStream", "PreparedTurn", "Turns"]
 
 REPEATED = "x-agentform-repeated-call"
 """Header with the name of a tool that the model wanted to call once more, with the same arguments and result."""
@@ -34,7 +34,7 @@ _SEEDS_APART = 1 << 20
 
 
 @dataclass(frozen=True)
-class Told:
+class AnswerEvent:
     """An event of one of the answers to a request."""
 
     index: int
@@ -50,7 +50,7 @@ class AnswerStream:
     def __aiter__(self) -> AnswerStream:
         return self
 
-    async def __anext__(self) -> Told:
+    async def __anext__(self) -> AnswerEvent:
         return cast("Any", await self._inner.__anext__())
 
     @property
@@ -125,7 +125,7 @@ class PreparedTurn:
 
     @asynccontextmanager
     async def stream(self) -> AsyncGenerator[AnswerStream, None]:
-        """The events of the answers as they come, each a `Told`; in the end the answers.
+        """The events of the answers as they come, each a `AnswerEvent`; in the end the answers.
 
         Raises:
             AgentformError: what `Responder.respond` raises, where the events are read.
@@ -138,7 +138,7 @@ class PreparedTurn:
                 async def tell(event: Event) -> None:
                     await self._tell_repeated(event)
                     if not isinstance(event, CallRepeated):
-                        await send(Told(at, event))
+                        await send(AnswerEvent(at, event))
 
                 return await self._respond(at, tell)
 
