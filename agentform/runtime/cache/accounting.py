@@ -11,6 +11,7 @@ from agentform.runtime.cache.eviction import Cut
 from agentform.runtime.cache.handle import Lease
 from agentform.runtime.cache.miss_reasons import Evicted, Miss, explain
 from agentform.runtime.cache.radix_tree import Match, RadixNode, upwards
+from agentform.runtime.cache.return_curve import ReturnCurve
 from agentform.runtime.cache.return_times import ReturnTimes
 from agentform.runtime.cache.statistics import ConversationStatistics
 from agentform.runtime.cache.working_set import ReuseDistances
@@ -35,6 +36,7 @@ class Ledger:
         self._evicted = Evicted()
         self._returns = ReturnTimes()
         self.reuse = ReuseDistances()
+        self.curve = ReturnCurve()
         self._pins: dict[str, _Pin] = {}
         self._ends: BoundedDict[str, RadixNode] = BoundedDict(_ENDS, dropped=lambda name, _: self._forget_pin(name))
 
@@ -61,7 +63,7 @@ class Ledger:
         if conversation is None:
             return
         self._returns.came_back(conversation, now)
-        self.reuse.use(conversation)
+        self.curve.used(conversation, self.reuse.use(conversation), now)
         pin = self._pins.pop(conversation, None)
         if pin is not None:
             for node in pin.nodes:

@@ -2,12 +2,11 @@
 
 ::
 
-    value = weight * lost_tokens / freed_positions / (age_s + 1) ** 3
+    value = weight * lost_tokens / freed_positions * chance
 
 `lost_tokens` would have to be computed again if the item were wanted after all, `freed_positions` is what giving it
-up makes free (every position has the same number of bytes), and `1 / (age_s + 1) ** 3` stands for the chance of a use
-soon. The power was measured (`python -m benchmarks traces`): with 1 old conversations stay too long, from 2 to 4 little
-changes. Three kinds of items, each an evictable of its own:
+up makes free (every position has the same number of bytes), and `chance` is that of a use soon: see `outlook`. Three
+kinds of items, each an evictable of its own:
 
 - the tail of a leaf, for attention-only models: one token lost per position freed, which is least recently used;
 - the tail of a leaf after the last snapshot, for recurrent models: nothing can be resumed there, so it goes first;
@@ -17,7 +16,8 @@ changes. Three kinds of items, each an evictable of its own:
 
 A snapshot that is *superseded* goes before all else: its conversation went on to a later one, and no other path parts
 in between. Hardly ever does one return to such a place, and were it kept, the end of another conversation would have
-to go. Nodes pinned for a conversation that is expected back go last, so a pin never stops the engine.
+to go. Nodes pinned for a conversation that is expected back go last, so a pin never stops the engine; where none is
+expected soon, since all come round, pins would hold just what comes back last, and are not regarded.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, Protocol
 
+from agentform.runtime.cache.outlook import RECENCY, Outlook
 from agentform.runtime.cache.radix_tree import RadixNode, RadixTree, upwards
 from agentform.runtime.cache.ranges import PositionRanges, count, join
 
@@ -56,15 +58,15 @@ class GiveUp(Protocol):
         ...
 
 
-def evict(tree: RadixTree, num: int, *, recurrent: bool) -> list[Cut]:
+def evict(tree: RadixTree, num: int, *, recurrent: bool, outlook: Outlook = RECENCY) -> list[Cut]:
     """Give up at least `num` positions if that many are unlocked, least valuable first."""
-    now = tree.clock()
-    heap = [(*_value(node, before, now, recurrent), id(node), node) for node, before in _evictable(tree)]
+    value_of = partial(_value, outlook=outlook, now=tree.clock(), recurrent=recurrent)
+    heap = [(*value_of(node, before), id(node), node) for node, before in _evictable(tree)]
     heapq.heapify(heap)
     given: list[Cut] = []
     while num > 0 and heap:
         *known, _, node = heapq.heappop(heap)
-        value = _value(node, _before(node), now, recurrent)
+        value = value_of(node, _before(node))
         if value > tuple(known):  # what was given up since made it worth more
             heapq.heappush(heap, (*value, id(node), node))
             continue
@@ -74,7 +76,7 @@ def evict(tree: RadixTree, num: int, *, recurrent: bool) -> list[Cut]:
         given += cuts
         # A parent with a snapshot of its own is in the heap already, valued as an inner node.
         if parent is not None and parent.parent is not None and _is_bare_leaf(parent):
-            heapq.heappush(heap, (*_value(parent, 0, now, recurrent), id(parent), parent))
+            heapq.heappush(heap, (*value_of(parent, 0), id(parent), parent))
     return given
 
 
@@ -114,22 +116,18 @@ def _is_bare_leaf(node: RadixNode) -> bool:
     return not node.children and not node.locks and node.snapshot is None
 
 
-def _value(node: RadixNode, before: int, now: float, recurrent: bool) -> tuple[_Rank, float]:
+def _value(node: RadixNode, before: int, *, outlook: Outlook, now: float, recurrent: bool) -> tuple[_Rank, float]:
     """Sort key: whether it is superseded or pinned, and the value of the module docstring."""
-    rank: _Rank = _PINNED if node.pinned_until > now else _PLAIN
+    rank: _Rank = _PINNED if node.pinned_until > now and outlook.soon else _PLAIN
     if node.snapshot is None:
-        return rank, 0.0 if recurrent else _chance(now - node.last_used)
+        return rank, 0.0 if recurrent else outlook.chance(node.last_used, now)
     if rank != _PINNED and is_superseded(node):
         rank = _SUPERSEDED
     lost = node.end - before
     freed = count(node.snapshot.runs)
     if not node.children and not node.locks:
         freed += len(node.tokens)
-    return rank, max(1, node.forks) * lost / freed * _chance(now - node.snapshot.last_used)
-
-
-def _chance(age: float) -> float:
-    return 1 / (max(0.0, age) + 1) ** 3
+    return rank, max(1, node.forks) * lost / freed * outlook.chance(node.snapshot.last_used, now)
 
 
 def _give_up(tree: RadixTree, node: RadixNode, num: int, *, whole: bool) -> list[Cut]:

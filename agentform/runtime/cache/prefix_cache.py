@@ -47,7 +47,7 @@ class PrefixCache:
         keep_live: bool = False,
         refresh_tokens: int = 0,
         reuse: bool = True,
-        give_up: GiveUp = evict,
+        give_up: GiveUp | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`capacity` in positions. A model with recurrent layers has `snapshot_positions` and `num_slots` above 0.
@@ -56,7 +56,7 @@ class PrefixCache:
         slot is needed. `refresh_tokens` before a snapshot run again after it is restored. `snapshot_bytes` and `codec`
         are for the statistics.
         Without `reuse` every request starts from nothing: what a cache is measured against. `give_up` chooses what
-        is evicted.
+        is evicted, by default `evict` under the outlook that the conversations give.
         """
         self._pool = PagePool(capacity)
         self._tree = RadixTree(clock=clock)
@@ -69,7 +69,7 @@ class PrefixCache:
         self._refresh_tokens = refresh_tokens
         self._slots = FreeSlots(num_slots)
         self._reuse = reuse
-        self._give_up = give_up
+        self._give_up = give_up or self._evict
         self._spill: Callable[[Sequence[Cut]], None] = _let_go
         self._live = 0
         self._reserved = 0
@@ -411,6 +411,14 @@ class PrefixCache:
         given = Cut(node=node, path=path, runs=self._tree.detach(node), num_tokens=0)
         self._pool.free(given.runs)
         self._ledger.evicted(given)
+
+    def _evict(self, tree: RadixTree, num: int, /, *, recurrent: bool) -> list[Cut]:
+        return evict(tree, num, recurrent=recurrent, outlook=self._ledger.curve.outlook(self._num_ends))
+
+    def _num_ends(self) -> int:
+        """Conversations that could go on from where they ended."""
+        ends = (node for node in self._tree.nodes() if not node.children)
+        return sum(1 for node in ends if not self.is_recurrent or node.snapshot is not None)
 
     def _free_live(self, runs: PositionRanges) -> None:
         self._pool.free(runs)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from agentform.runtime.cache.eviction import Cut, GiveUp, evict
+from agentform.runtime.cache.eviction import Cut, GiveUp
 from agentform.runtime.cache.handle import Lease
 from agentform.runtime.cache.radix_tree import RadixNode, RadixTree
 from agentform.runtime.cache.ranges import count
@@ -28,7 +28,8 @@ class Policy:
 
     name: str
     places: Places
-    give_up: GiveUp
+    give_up: GiveUp | None
+    """`None` is the cache's own way."""
 
 
 def least_recently_used(tree: RadixTree, num: int, /, *, recurrent: bool) -> list[Cut]:
@@ -93,7 +94,7 @@ def _end(lease: Lease, ask: Ask, block: int) -> list[int]:
 
 
 POLICIES = (
-    Policy(name="ours", places=_ours, give_up=evict),
+    Policy(name="ours", places=_ours, give_up=None),
     Policy(name="grid", places=_grid, give_up=_in_bulk),
     Policy(name="end", places=_end, give_up=least_recently_used),
 )

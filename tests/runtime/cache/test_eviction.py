@@ -230,3 +230,27 @@ def test_a_conversation_without_room_gives_up_its_own_earlier_snapshot(clock):
     clock.now = 200
     assert run(cache, a(12), 12) == 8
     assert run(cache, b(9)) == 8
+
+
+def rounds(cache, clock, num, *, passes):
+    """Tokens found in each pass over `num` conversations, one after the other, each a little longer every time."""
+    found = []
+    for turn in range(passes):
+        found.append(0)
+        for number in range(num):
+            clock.now += 1
+            ids = tuple(range(1000 * number, 1000 * number + 10 + turn))
+            ends = [len(ids)] if cache.is_recurrent else []
+            found[-1] += run(cache, ids, *ends, conversation=str(number))
+    return found
+
+
+@pytest.mark.parametrize("is_recurrent", [True, False])
+def test_of_conversations_that_come_round_those_that_fit_are_found(clock, is_recurrent):
+    """What was used last alone would keep none: each goes just before it comes back."""
+    each = 12 + 4 * is_recurrent
+    cache = PrefixCache(40 * each, snapshot_positions=4 * is_recurrent, num_slots=8 * is_recurrent, clock=clock)
+    first, *later = rounds(cache, clock, 80, passes=3)
+    assert first == 0
+    assert min(later) > 0.7 * 40 * 10
+    cache.integrity()
