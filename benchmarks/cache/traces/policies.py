@@ -14,7 +14,7 @@ from agentform.runtime.cache.ranges import count
 from agentform.runtime.scheduling.snapshot_placement import SnapshotPoints
 from benchmarks.cache.traces.sessions import Ask
 
-__all__ = ["POLICIES", "Policy", "least_recently_used"]
+__all__ = ["POLICIES", "Policy", "by_value", "least_recently_used", "ours"]
 
 Places: TypeAlias = Callable[[Lease, Ask, int], list[int]]
 """Numbers of blocks behind which a snapshot is taken, of the prompt and then of the answer."""
@@ -34,7 +34,12 @@ class Policy:
 
 def least_recently_used(tree: RadixTree, num: int, /, *, recurrent: bool) -> list[Cut]:
     """Snapshots and bare leaves by their last use alone; a leaf goes with its snapshot."""
-    heap = [(_last_used(node), id(node), node) for node in tree.nodes() if _can_go(node)]
+    return by_value(tree, num, _last_used, recurrent=recurrent)
+
+
+def by_value(tree: RadixTree, num: int, value: Callable[[RadixNode], float], *, recurrent: bool) -> list[Cut]:
+    """Snapshots and bare leaves, the least `value` first; a leaf goes with its snapshot."""
+    heap = [(value(node), id(node), node) for node in tree.nodes() if _can_go(node)]
     heapq.heapify(heap)
     given: list[Cut] = []
     while num > 0 and heap:
@@ -45,7 +50,7 @@ def least_recently_used(tree: RadixTree, num: int, /, *, recurrent: bool) -> lis
         given += cuts
         if parent is not None and parent.parent is not None and parent.snapshot is None and _can_go(parent):
             # Behind the last snapshot nothing can be resumed: it goes at once where the model is recurrent.
-            heapq.heappush(heap, (0.0 if recurrent else parent.last_used, id(parent), parent))
+            heapq.heappush(heap, (0.0 if recurrent else value(parent), id(parent), parent))
     return given
 
 
@@ -74,7 +79,7 @@ def _take(tree: RadixTree, node: RadixNode, num: int, recurrent: bool) -> list[C
     return cuts
 
 
-def _ours(lease: Lease, ask: Ask, block: int) -> list[int]:
+def ours(lease: Lease, ask: Ask, block: int) -> list[int]:
     """What the engine does, in tokens; a block is the finest place that a trace knows."""
     fork = lease.num_matched * block if lease.diverged else None
     boundaries = [each * block for each in ask.boundaries]
@@ -94,7 +99,7 @@ def _end(lease: Lease, ask: Ask, block: int) -> list[int]:
 
 
 POLICIES = (
-    Policy(name="ours", places=_ours, give_up=None),
+    Policy(name="ours", places=ours, give_up=None),
     Policy(name="grid", places=_grid, give_up=_in_bulk),
     Policy(name="end", places=_end, give_up=least_recently_used),
 )

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 from agentform.cli.tables import Table
+from benchmarks.cache.traces.foresight import foresight
 from benchmarks.cache.traces.policies import POLICIES, Policy
 from benchmarks.cache.traces.replay import Model, Outcome, replay
+from benchmarks.cache.traces.rounds import rounds
 from benchmarks.cache.traces.sessions import AGENT_BLOCK, MOONCAKE_BLOCK, Ask, agent_sessions, mooncake
 from benchmarks.common.harness import RESULTS, Context
 
@@ -21,6 +24,10 @@ _GB = 10**9
 _UNLIMITED = 10**15
 _TARGET = 0.95
 _COLUMNS = 3
+_ROUND_CONVERSATIONS = 500
+_ROUND_BLOCKS = 64
+_ROUND_ROOM = (64, 128, 256, 320, 400, 480)
+"""Conversations that there is room for."""
 _OURS, _GRID, _END = POLICIES
 _HYBRID = Model(name="Qwen3-Next-like", token_bytes=24_600, snapshot_bytes=75_000_000)
 _ATTENTION = Model(name="attention only", token_bytes=98_304, snapshot_bytes=0)
@@ -34,14 +41,16 @@ class _Case:
     block: int
     budgets_gb: Sequence[float]
     has_bars: bool = True
+    has_foresight: bool = True
 
     def outcome(self, policy: Policy, budget_bytes: float) -> Outcome:
         return replay(self.asks, policy, self.model, block=self.block, budget_bytes=int(budget_bytes))
 
-    @property
+    @cached_property
     def policies(self) -> Sequence[Policy]:
         """Without snapshots the policies differ in what they evict only, and two of them not even in that."""
-        return POLICIES if self.model.snapshot_bytes else (_OURS, _END)
+        real = POLICIES if self.model.snapshot_bytes else (_OURS, _END)
+        return (*real, foresight(self.asks)) if self.has_foresight else real
 
 
 def run(context: Context) -> None:
@@ -74,10 +83,12 @@ def _cases(context: Context) -> list[_Case]:
             block=AGENT_BLOCK,
             budgets_gb=budgets,
             has_bars=False,
+            has_foresight=False,
         )
         for seed in SEEDS[1:]
     ]
     return [
+        *_rounds(quick=context.quick),
         _Case(name="agents, hybrid", asks=agents, model=_HYBRID, block=AGENT_BLOCK, budgets_gb=budgets),
         _Case(name="agents, attention", asks=agents, model=_ATTENTION, block=AGENT_BLOCK, budgets_gb=budgets),
         _Case(name="mooncake, hybrid", asks=users, model=_HYBRID, block=MOONCAKE_BLOCK, budgets_gb=many),
@@ -86,8 +97,24 @@ def _cases(context: Context) -> list[_Case]:
     ]
 
 
+def _rounds(*, quick: bool) -> list[_Case]:
+    """500 conversations of 4,096 tokens that all come back, with room for some of them."""
+    conversation = _ROUND_BLOCKS * AGENT_BLOCK * _HYBRID.token_bytes + _HYBRID.snapshot_bytes
+    return [
+        _Case(
+            name=f"{_ROUND_CONVERSATIONS} conversations, {order}",
+            asks=rounds(_ROUND_CONVERSATIONS, order, passes=2 if quick else 4, blocks=_ROUND_BLOCKS),
+            model=_HYBRID,
+            block=AGENT_BLOCK,
+            budgets_gb=[round(room * conversation / _GB, 1) for room in ((256,) if quick else _ROUND_ROOM)],
+            has_bars=False,
+        )
+        for order in ("in sequence", "random", "Zipf")
+    ]
+
+
 def _measure(case: _Case, *, quick: bool) -> dict[str, Any]:
-    unlimited = max(case.outcome(policy, _UNLIMITED).hit_rate for policy in case.policies)
+    unlimited = max(case.outcome(policy, _UNLIMITED).hit_rate for policy in case.policies[:2])
     rows = []
     for budget in case.budgets_gb:
         outcomes = {policy.name: case.outcome(policy, budget * _GB) for policy in case.policies}

@@ -5,8 +5,10 @@ import json
 
 import pytest
 
+from benchmarks.cache.traces.foresight import foresight
 from benchmarks.cache.traces.policies import POLICIES
 from benchmarks.cache.traces.replay import Model, replay
+from benchmarks.cache.traces.rounds import rounds
 from benchmarks.cache.traces.sessions import AGENT_BLOCK, Ask, agent_sessions
 
 HYBRID = Model(name="tiny", token_bytes=1, snapshot_bytes=3 * AGENT_BLOCK)
@@ -65,3 +67,18 @@ def test_a_request_without_room_counts_as_computed():
     ask = Ask(conversation="a", start_s=0, end_s=1, num_prompt=640, prompt=tuple(range(10)), written=())
     outcome = replay([ask, ask], POLICIES[0], HYBRID, block=AGENT_BLOCK, budget_bytes=5 * AGENT_BLOCK)
     assert (outcome.num_refused, outcome.hit_tokens, outcome.prompt_tokens) == (2, 0, 1280)
+
+
+def test_foresight_finds_what_the_optimum_finds_of_conversations_that_come_round():
+    """With room for C of N, C - 1 of N - 1 returns (Belady); what was used last alone finds nothing."""
+    num, room = 40, 21
+    asks = rounds(num, "in sequence", passes=6, blocks=4)
+    budget = room * (8 + 3) * AGENT_BLOCK
+    ours, _, end = POLICIES
+    rates = [
+        replay(asks, policy, HYBRID, block=AGENT_BLOCK, budget_bytes=budget).hit_rate
+        for policy in (foresight(asks), ours, end)
+    ]
+    assert rates[0] > 5 / 6 * (room - 1) / (num - 1) - 0.05
+    assert rates[0] * 1.02 > rates[1] > 0.8 * rates[0]
+    assert rates[2] == 0.0
