@@ -306,6 +306,9 @@ def chat(
         list[str] | None,
         typer.Option(help="`module:attribute`, or an MCP description file whose tools you play; several times."),
     ] = None,
+    mcp: Annotated[
+        list[str] | None, typer.Option(help="An MCP server: its URL, or its command in quotes; several times.")
+    ] = None,
     instructions: Annotated[str, typer.Option(help="The system message.")] = "",
     conversation: Annotated[
         str | None, typer.Option(help="Name of a conversation that is kept, and goes on where it ended.")
@@ -320,6 +323,7 @@ def chat(
         Console(),
         model=model,
         tools=tools or (),
+        mcp=mcp or (),
         instructions=instructions,
         conversation=conversation,
         cache_dir=cache_dir,

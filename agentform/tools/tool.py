@@ -150,7 +150,7 @@ class Tool(Generic[P, R]):
 
     @property
     def _is_async(self) -> bool:
-        own = underlying(self.fn)
+        own = underlying(self.fn.call if isinstance(self.fn, Remote) and self.fn.call is not None else self.fn)
         return inspect.iscoroutinefunction(own) or inspect.isasyncgenfunction(own)
 
     async def _call(self, given: Mapping[str, Any], place: Place | None) -> Any:
@@ -219,13 +219,13 @@ class Remote:
         self, name: str, schema: Any, call: Callable[[Mapping[str, JsonValue]], Any] | None, lenient: bool
     ) -> None:
         self._name = name
-        self._call = call
+        self.call = call
         self.made_from = (schema, call, lenient)
 
     def __call__(self, /, **arguments: JsonValue) -> Any:
-        if self._call is None:
+        if self.call is None:
             raise ToolError(f"{self._name!r} was made without a `call` and cannot be run")
-        return self._call(arguments)
+        return self.call(arguments)
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import difflib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
 from agentform._util.text import unicode_text
 from agentform.errors import DuplicateTool, SchemaError, ToolError, UnknownTool, UnsupportedSchema
 from agentform.messages import JsonValue
+from agentform.tools.mcp.results import as_json
+from agentform.tools.mcp.tools import McpTools
 from agentform.tools.openapi import OpenAPIOperation, OperationRequest, operations
+from agentform.tools.policy import ToolPolicy
 from agentform.tools.tool import Tool, tool
 
 __all__ = ["LeftOut", "Toolbox"]
@@ -52,26 +55,60 @@ class Toolbox(Mapping[str, Tool[..., Any]]):
     @classmethod
     def from_mcp_schema(
         cls,
-        tools: Iterable[Mapping[str, Any]],
+        tools: Iterable[Any],
         *,
         call: Callable[[str, Mapping[str, JsonValue]], Any] | None = None,
         lenient: bool = False,
     ) -> Toolbox:
         """Tools from the descriptions that an MCP server lists: `name`, `description` and `inputSchema`.
 
+        They may be objects, or the `Tool`s of the package `mcp`; `from_mcp` gets them, and makes the calls.
         `call(name, arguments)`, plain or async, runs a tool; without it, running one is a `ToolError`. Arguments
         are validated against the raw schema. `lenient` is as in `load`. A description that makes no tool is no reason
         to do without the server's others: it is in `left_out`, with the reason, and in a warning of the log.
         """
         made = cls()
-        for said in tools:
+        for said in map(as_json, tools):
             try:
                 made._add(_of_mcp(said, call, lenient))
             except (ToolError, SchemaError) as error:
-                name = str(said.get("name", "")) if isinstance(said, Mapping) else repr(said)
+                name = str(cast("Mapping[str, Any]", said).get("name", "")) if isinstance(said, Mapping) else repr(said)
                 made.left_out += (LeftOut(name=name, reason=str(error)),)
                 _LOG.warning("the tool %r is left out: %s", name, error)
         return made
+
+    @classmethod
+    def from_mcp(
+        cls,
+        source: Any,
+        *,
+        headers: Mapping[str, str] | None = None,
+        connect_s: float = 30.0,
+        timeout_s: float | None = 300.0,
+        lenient: bool = False,
+    ) -> McpTools[Toolbox]:
+        """The tools of an MCP server, inside ``async with``, or inside ``with`` where no event loop runs.
+
+        ::
+
+            with Toolbox.from_mcp("python my_server.py") as tools:
+                Agent(engine, tools=tools.values()).run_sync("What is new?")
+
+        `source` is a URL (streamable HTTP, with `headers`), a command with its arguments (a text or a list; its process
+        is started, and ends with the block), a session or client of the package `mcp` that is open and stays its
+        owner's, or a server object in this process. A call that is cancelled is cancelled at the server; one takes
+        `timeout_s` seconds at most. When the server is gone, the next call connects anew; a call that was under way is
+        made again only where the server says that this does no harm. What a tool returns is its structured content,
+        else its text; the tools are those listed when the block was entered. `lenient` and what is left out are as
+        in `from_mcp_schema`.
+
+        Raises:
+            MissingDependency: the extra "mcp" is not installed.
+            InvalidInput: the command is empty; or, when the block is entered, a session is used without `async with`.
+            ToolError: then too, the server is not reached, or does not list its tools, within `connect_s` seconds.
+        """
+        build = partial(_boxed, cls, timeout_s, lenient)
+        return McpTools(source, build, headers=headers or {}, connect_s=connect_s)
 
     @classmethod
     def from_openapi(
@@ -120,6 +157,22 @@ class Toolbox(Mapping[str, Tool[..., Any]]):
     def definitions(self) -> list[dict[str, Any]]:
         """`Tool.definition` of each tool, in order."""
         return [item.definition() for item in self._tools.values()]
+
+
+def _boxed(
+    cls: type[Toolbox],
+    timeout_s: float | None,
+    lenient: bool,
+    tools: Iterable[Any],
+    *,
+    call: Callable[[str, Mapping[str, JsonValue]], Any],
+) -> Toolbox:
+    """The tools of a server that is connected, within the time that a call may take."""
+    described = cls.from_mcp_schema(tools, call=call, lenient=lenient)
+    policy = ToolPolicy(timeout_s=timeout_s)
+    made = cls(replace(item, policy=policy) for item in described.values())
+    made.left_out = described.left_out
+    return made
 
 
 def _of_mcp(

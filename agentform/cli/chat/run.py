@@ -19,6 +19,7 @@ from agentform.cli.cache_stats import show_statistics
 from agentform.cli.chat.tools import load_tools
 from agentform.cli.chat.view import TurnView
 from agentform.cli.engine_spec import open_engine
+from agentform.cli.mcp_tools import connected, show_left_out
 from agentform.cli.safe_text import SafeText
 from agentform.deciders import load_decider
 from agentform.decoding.limits import Limits
@@ -45,6 +46,7 @@ def run_chat(
     *,
     model: str,
     tools: Sequence[str] = (),
+    mcp: Sequence[str] = (),
     instructions: str = "",
     conversation: str | None = None,
     cache_dir: Path | None = None,
@@ -61,13 +63,15 @@ def run_chat(
     second = None if decider is None else load_decider(decider)
     chat = Chat(console, name=conversation)
     toolbox = load_tools(tools, chat.ask)
-    with console.status(f"loading {model} …"):
-        engine = open_engine(model, **({} if cache_dir is None else {"cache_dir": cache_dir}))
-    try:
-        chat.start(engine, toolbox, instructions, limits or Limits(), second)
-        chat.run()
-    finally:
-        anyio.run(engine.aclose)
+    with connected(mcp, toolbox) as toolbox:
+        show_left_out(console, toolbox)
+        with console.status(f"loading {model} …"):
+            engine = open_engine(model, **({} if cache_dir is None else {"cache_dir": cache_dir}))
+        try:
+            chat.start(engine, toolbox, instructions, limits or Limits(), second)
+            chat.run()
+        finally:
+            anyio.run(engine.aclose)
 
 
 class Chat:

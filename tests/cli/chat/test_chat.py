@@ -200,3 +200,28 @@ def test_fill_gives_json_lines_to_other_programs(folder, run):
     assert first["usage"]["completion_tokens"] > 0
     assert (second["text"], second["error"]["type"]) == ("two.txt", "ArgumentsTruncated")
     assert done.returncode == 3
+
+
+SERVER = """
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("desk", log_level="CRITICAL")
+
+@server.tool()
+def light(room: str, on: bool) -> str:
+    return f"{room}: {on}"
+
+server.run("stdio")
+"""
+
+
+def test_tools_of_an_mcp_server_are_called_in_a_chat(folder, run):
+    (folder / "server.py").write_text(SERVER)
+    server = f"{sys.executable} server.py"
+    done = run("chat", "--model", "desk:talk", "--mcp", server, said="It is dark.\nThank you.\n")
+    assert done.returncode == 0, done.stderr
+    assert "scripted, 1 tools" in done.stdout
+    assert "← office: True" in done.stdout
+    refused = run("chat", "--model", "desk:talk", "--mcp", f"{sys.executable} gone.py")
+    assert (refused.returncode, "Traceback" in refused.stderr) == (1, False)
+    assert "is not reached" in refused.stderr
