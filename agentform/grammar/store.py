@@ -22,7 +22,7 @@ from agentform.grammar.spec import GrammarSpec
 
 __all__ = ["GrammarStore", "Recipe", "recipe_key"]
 
-_FORMAT = 1
+_FORMAT = 2
 """Raised when the same specification would be prepared otherwise than before."""
 
 

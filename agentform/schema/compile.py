@@ -43,6 +43,7 @@ from agentform.schema.keywords import LEFT_TO_VALIDATION, unknown_keywords
 from agentform.schema.map_keys import with_named_keys
 from agentform.schema.normalize import asked_of, settle
 from agentform.schema.partial import demanded, mentioned
+from agentform.schema.presence import with_presence_said
 from agentform.schema.refs import Document
 from agentform.schema.union_labels import label_arms
 
@@ -134,7 +135,7 @@ class _FormCompiler:
         if "propertyNames" in schema:
             schema = with_named_keys(schema, lambda names: self._names(names, spot.refs))
         union = union_of(schema)
-        if union and not only_constrains(schema, union):
+        if union and not self._only_constrains(schema, union, spot.refs):
             return self._union(schema, union, spot)
         if len(types := types_of(schema)) > 1:
             bare = _without_annotations(schema)
@@ -144,6 +145,10 @@ class _FormCompiler:
         if types_of(schema) == ["array"] and is_plain_array(schema):
             return self._array(schema, spot)
         return self._free(schema, spot, say_free(schema))
+
+    def _only_constrains(self, schema: SchemaDict, union: str, refs: frozenset[str]) -> bool:
+        arms = [settle(arm, self._document, refs).schema for arm in schema[union]]
+        return only_constrains({**schema, union: arms}, union)
 
     def _names(self, names: Schema, refs: frozenset[str]) -> Schema:
         """What is asked of keys, with references followed and values listed where they can be."""
@@ -260,7 +265,8 @@ class _FormCompiler:
         ruled = mentioned(rules)
         fields: list[Field] = []
         names = dict.fromkeys([*schema.get("properties", {}), *required, *demanded(rules)])
-        if len(names) < schema.get("minProperties", 0) and schema.get("additionalProperties") is not False:
+        is_open = schema.get("additionalProperties") is not False or "patternProperties" in schema
+        if is_open and len(names) < schema.get("minProperties", 0):
             return self._free({**schema, "required": list(schema.get("properties", {}))}, spot, "open map")
         for name in names:
             may_stand = ruled is not None and name not in ruled  # a rule may ask that it is left out
@@ -292,7 +298,7 @@ class _FormCompiler:
         return [settled["default"]] if isinstance(settled, dict) and "default" in settled else []
 
     def _free(self, schema: Schema, spot: _Spot, why: str) -> Free:
-        closed = self._document.closed(schema)
+        closed = with_presence_said(self._document.closed(schema))
         return Free(path=spot.path, schema=closed, description=spot.description, why=why)
 
     def _relax(self, spot: _Spot, what: str) -> None:

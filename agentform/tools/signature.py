@@ -58,10 +58,20 @@ def load_signature(
         model = create_model("Arguments", __config__=ConfigDict(extra="forbid"), **fields)
         target = load_adapter(TypeAdapter(model), name=name, description=description, titles=False)
     except UnsupportedSchema as error:
-        raise UnsupportedSignature(f"{name}: {error}") from error
+        raise UnsupportedSignature(f"{name}: {_culprit(annotations)}{error}") from error
     except Exception as error:  # pydantic raises many things for what is not a type
-        raise UnsupportedSignature(f"{name}: {str(error).strip().splitlines()[0]}") from error
+        raise UnsupportedSignature(f"{name}: {_culprit(annotations)}{str(error).strip().splitlines()[0]}") from error
     return replace(target, validator=_ArgumentsValidator(target.validator, parameters))
+
+
+def _culprit(annotations: Mapping[str, Any]) -> str:
+    """The parameter whose type alone cannot be loaded."""
+    for key, annotation in annotations.items():
+        try:
+            load_adapter(TypeAdapter(annotation), name=key)
+        except Exception:  # as above
+            return f"parameter {key!r}: "
+    return ""
 
 
 class _ArgumentsValidator:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from inspect import Parameter
 from types import UnionType
-from typing import Annotated, Any, Generic, Union, get_args, get_origin, overload
+from typing import Annotated, Any, Generic, Union, cast, get_args, get_origin, overload
 
 from typing_extensions import ParamSpec, TypeVar
 
@@ -190,7 +190,7 @@ def tool(
     retry_on: Sequence[type[Exception]] = (Exception,),
     on_error: OnToolError | None = None,
 ) -> Any:
-    """Make a tool of a function, as `@tool` or `@tool(name=...)`.
+    """Make a tool of a function, as `@tool` or `@tool(name=...)`; what is a tool already stays one.
 
     Name and description come from the function unless given; the docstring may be in Google, NumPy or Sphinx style.
     With `strict_docs`, every parameter must be described, and nothing else be described. A parameter that is annotated
@@ -245,6 +245,9 @@ class _Unconverted:
 def _make(
     fn: Callable[..., Any], *, name: str | None, description: str | None, strict_docs: bool, policy: ToolPolicy
 ) -> Tool[..., Any]:
+    if isinstance(fn, Tool):
+        known = cast("Tool[..., Any]", fn)
+        return replace(known, name=name or known.name, description=description or known.description)
     name = _name_of(fn) if name is None else name
     said, parameters = documentation(fn)
     context = _context_parameter(name, fn)

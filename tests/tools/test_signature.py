@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable
 from typing import Annotated
 
 import anyio
@@ -132,3 +133,17 @@ def test_what_no_other_process_finds_says_so():
 
 def test_copies_of_a_tool_are_the_tool():
     assert copy.copy(decorated) is copy.deepcopy(decorated) is decorated
+
+
+def test_a_tool_that_is_made_a_tool_again_stays_one():
+    made = tool(find)
+    assert tool(made) == made
+    assert tool(name="seek")(made).name == "seek"
+
+
+def test_a_parameter_whose_type_no_model_can_write_is_named():
+    def work(count: int, done: Callable[[int], int] | None = None) -> int:
+        return count
+
+    with pytest.raises(UnsupportedSignature, match="'done'"):
+        tool(work)
