@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from agentform import Toolbox
 from agentform.cli.demo.script import default_script, read_script
 from agentform.messages import ToolCall
-from benchmarks.desk import EXPECTED, Expected, is_right
+from benchmarks.desk import EXPECTED
+from benchmarks.desk.expected import Expected, is_right
+from benchmarks.desk.other_desks import DESKS
 
 
 def call(name, **arguments):
@@ -29,3 +32,15 @@ def test_every_message_of_the_demo_has_an_expectation():
 )
 def test_what_is_judged_of_a_call(expected, calls, right):
     assert is_right(expected, calls) == right
+
+
+@pytest.mark.parametrize("name", DESKS)
+def test_what_is_expected_at_other_desks_is_a_call_that_their_tools_take(name):
+    tools = Toolbox(DESKS[name].tools)
+    for _, expected in DESKS[name].asked:
+        if expected.tool is None:
+            continue
+        written = {"text": "as it was said", "words": "as it was said"}
+        known = {"add_reminder": ("text",), "report_complaint": ("words",)}.get(expected.tool, ())
+        arguments = {**expected.arguments, **{key: written[key] for key in known}}
+        assert not tools[expected.tool].target.validator.check(arguments)

@@ -46,7 +46,8 @@ class TorchEngine(ScheduledEngine):
             device: By default CUDA where there is one, else the CPU.
             weights: Of weights that the folder has in 4 bits too, "both" keeps them for few tokens at a time beside
                 wide ones for many; "four_bit" keeps nothing else, for a third of the memory and half the speed of
-                prompts; "wide" leaves them out. All is "wide" where the folder has none, on CUDA, and in float32.
+                prompts; "wide" leaves them out. All is "wide" where the folder has none, on CUDA, on processors without
+                AVX2, and where `dtype` asks for float32.
             why: What `info` says of the choice of this engine.
             options: All other settings.
             keywords: Fields of `EngineOptions`, which go before those of `options`.

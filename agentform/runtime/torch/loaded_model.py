@@ -34,7 +34,8 @@ def load(
 ) -> LoadedModel:
     """Read a model folder. `dtype` `None` is bfloat16 where the device computes in it, else float32.
 
-    `weights` says what is kept of weights that the folder has in 4 bits too, see `TorchEngine`.
+    `weights` says what is kept of weights that the folder has in 4 bits too, see `TorchEngine`. float32 that is asked
+    for is computed with wide ones: 4-bit products round what they multiply to bfloat16.
 
     Raises:
         WeightsCorrupt: files are missing, damaged or do not belong together; a tensor that is missing is named.
@@ -46,7 +47,7 @@ def load(
     chosen = dtype or default_dtype(device)
     with readable(folder):
         model = load_model(folder, dtype=chosen, device=device)
-        kept = make_products(model, folder, weights)
+        kept = make_products(model, folder, "wide" if dtype == torch.float32 else weights)
         tokenizer = HFTokenizer(folder)
     give_back_freed_memory()  # reading a vocabulary of 50,000 tokens leaves 18 MB behind
     return LoadedModel(

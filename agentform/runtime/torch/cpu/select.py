@@ -67,7 +67,8 @@ class _Products:
             return self._wide(linears)
         self.num_four_bit += 1
         bias = merged(linears).bias if linears[0].bias is not None else None
-        layer = FourBitLinear(weight, bias=bias, wide=self._wide(linears) if self._keep_wide else None)
+        wide = self._wide(linears) if self._keep_wide else None
+        layer = FourBitLinear(weight, bias=bias, wide=wide, dtype=linears[0].weight.dtype)
         if self.num_four_bit % _PRODUCTS_AT_ONCE == 0:
             give_back_freed_memory()  # codes are eight times their size on the way
         return layer
@@ -84,8 +85,8 @@ class _Products:
 
 
 def _takes_four_bit(model: nn.Module) -> bool:
-    weights = list(model.parameters())
-    return all(w.dtype == torch.bfloat16 and w.device.type == "cpu" for w in weights) and can_multiply_four_bit()
+    kinds = {(weight.dtype, weight.device.type) for weight in model.parameters()}
+    return kinds in ({(torch.bfloat16, "cpu")}, {(torch.float32, "cpu")}) and can_multiply_four_bit()
 
 
 def _four_bit_file(folder: Path) -> FourBitFile | None:

@@ -46,6 +46,17 @@ _SUPPORTED_KINDS = frozenset(
     ("full_attention", "attention", "linear_attention", "conv", "mamba", "hybrid", "moe", "mlp", "sparse", "dense")
 )
 _WITHOUT_STATE = ("moe", "mlp")
+_NOT_ATTENDED = {
+    "sliding_window": "a window of the last tokens",
+    "softcap": "a soft cap on attention",
+    "s_aux": "attention sinks",
+    "position_bias": "a bias by position",
+}
+"""What attention functions are told by keyword, and this one does not compute."""
+_ELSEWHERE = (
+    "which the engine on torch does not compute; llama.cpp does: load a GGUF file of the model (agentform[llama]), "
+    "such as load_engine('org/name-GGUF:Q4_K_M')"
+)
 
 
 class LayerWork(Protocol):
@@ -256,9 +267,11 @@ def _attention(
     """The function that transformers calls per layer; see the module docstring."""
     if agentform_step is None:
         raise EngineError(f"{type(module).__name__} was called outside agentform or drops keyword arguments")
-    for name in ("sliding_window", "softcap", "s_aux", "position_bias"):
+    for name, what in _NOT_ATTENDED.items():
         if extras.get(name) is not None:
-            raise EngineError(f"{type(module).__name__} needs {name}, which is not supported yet")
+            raise EngineError(f"{type(module).__name__} needs {what} ({name}), {_ELSEWHERE}")
+    if not getattr(module, "is_causal", True):
+        raise EngineError(f"{type(module).__name__} lets tokens see later ones; a causal language model is needed")
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     layer: Any = module.layer_idx
     return agentform_step.attend(layer, query, key, value, scale), None
@@ -281,10 +294,10 @@ def _no_progress_bar() -> Generator[None]:
 def _refuse_unsupported(config: Any) -> None:
     """Raise EngineError for what can be seen from the configuration alone."""
     text = config.get_text_config()
-    kinds = {kind for kind in getattr(text, "layer_types", None) or () if kind not in _SUPPORTED_KINDS}
+    kinds = {str(kind) for kind in getattr(text, "layer_types", None) or () if kind not in _SUPPORTED_KINDS}
     if kinds:
-        raise EngineError(f"{config.model_type!r} has layers of kind {sorted(kinds)}, which are not supported yet")
+        raise EngineError(f"{config.model_type!r} has layers of kind {', '.join(sorted(kinds))}, {_ELSEWHERE}")
     if getattr(text, "sliding_window", None) and getattr(text, "use_sliding_window", True):
-        raise EngineError(f"{config.model_type!r} uses a sliding window, which is not supported yet")
+        raise EngineError(f"{config.model_type!r} has a sliding window of {text.sliding_window} tokens, {_ELSEWHERE}")
     if getattr(config, "is_encoder_decoder", False):
         raise EngineError(f"{config.model_type!r} is an encoder-decoder model; a causal language model is needed")

@@ -75,6 +75,24 @@ def test_many_rows_go_to_the_wide_layer_and_few_do_not():
         assert not layer(torch.ones(9, 32).bfloat16()).any()
 
 
+@needs_operator
+@pytest.mark.parametrize("rows", [1, 4])
+def test_float32_comes_in_and_goes_out(rows):
+    torch.manual_seed(0)
+    inputs, bias = torch.randn(rows, 64), torch.randn(48)
+    with torch.inference_mode():
+        got = FourBitLinear(weight(48, 64), bias=bias, dtype=torch.float32)(inputs)
+    expected = inputs @ dequantised(weight(48, 64)).T + bias
+    assert got.dtype == torch.float32
+    assert (got - expected).abs().max() < 0.01 * expected.abs().max()
+
+
+@pytest.mark.parametrize("capability", ["DEFAULT", "NO AVX", "SVE256"])
+def test_where_the_operator_goes_through_weights_one_by_one_it_is_not_used(monkeypatch, capability):
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    assert not can_multiply_four_bit()
+
+
 def test_layers_that_the_operator_does_not_take_are_named():
     assert FourBitLinear.fits(weight(48, 32))
     assert not FourBitLinear.fits(weight(24, 32))

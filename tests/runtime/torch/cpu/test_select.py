@@ -10,6 +10,7 @@ from agentform.runtime.models.gguf import convert_gguf
 from agentform.runtime.models.int4_file import FOUR_BIT_FILE, FourBitFile
 from agentform.runtime.models.manifest import write_manifest
 from agentform.runtime.scheduling.segment import Segment
+from agentform.runtime.torch import loaded_model
 from agentform.runtime.torch.cpu import select as products
 from agentform.runtime.torch.cpu.int4 import FourBitLinear, can_multiply_four_bit, dequantised
 from agentform.runtime.torch.forward.runner import ModelRunner
@@ -124,6 +125,20 @@ def test_without_the_operators_the_model_stays_wide(folder, monkeypatch):
     assert num_four_bit(loaded(folder).model) == 0
 
 
-def test_float32_is_computed_with_wide_weights(folder):
+def test_float32_that_is_asked_for_is_computed_with_wide_weights(folder):
     parts = load(folder, name="tiny", dtype=torch.float32, device=CPU)
     assert num_four_bit(parts.model) == 0
+
+
+@needs_operator
+@pytest.mark.parametrize("weights", ["both", "four_bit"])
+def test_without_bfloat16_arithmetic_few_tokens_are_multiplied_with_four_bits(folder, monkeypatch, weights):
+    monkeypatch.setattr(loaded_model, "default_dtype", lambda device: torch.float32)
+    parts = load(folder, name="tiny", dtype=None, device=CPU, weights=weights)
+    assert num_four_bit(parts.model) == 4
+    assert {weight.dtype for weight in parts.model.parameters()} == {torch.float32}
+    exact = load(folder, name="tiny", dtype=torch.float32, device=CPU)
+    expected = logits(exact.model)
+    found = logits(parts.model)
+    assert (found - expected).abs().mean() < 0.02 * expected.abs().mean()
+    assert torch.equal(found[:12], expected[:12]) == (weights == "both")

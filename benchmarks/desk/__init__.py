@@ -8,8 +8,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +17,11 @@ from agentform.cli.demo.desk import INSTRUCTIONS, SupportDesk
 from agentform.cli.demo.run import LIMITS, reasoning_of
 from agentform.cli.demo.script import default_script, read_script
 from agentform.errors import CallError
-from agentform.messages import ToolCall
 from agentform.runtime.engine import Engine
 from benchmarks.common.harness import Context
+from benchmarks.desk.expected import Expected, is_right
 
-__all__ = ["EXPECTED", "Expected", "add_arguments", "is_right", "run"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Expected:
-    """What a message calls for; no tool means an answer in words."""
-
-    tool: str | None = None
-    arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
+__all__ = ["EXPECTED", "add_arguments", "run"]
 
 
 def _ticket(**arguments: Any) -> Expected:
@@ -75,22 +66,6 @@ def run(context: Context) -> None:
     for name, found in figures.items():
         context.console.print(name, {key: value for key, value in found.items() if key != "messages"})
     context.write(figures)
-
-
-def is_right(expected: Expected, calls: Sequence[ToolCall]) -> tuple[bool, bool]:
-    """Whether the tool is right, and whether all that is judged of the arguments is too; of several calls the first.
-
-    An expected argument with several values is right with any of them.
-    """
-    if expected.tool is None or not calls:
-        return (not calls and expected.tool is None,) * 2
-    right = calls[0].name == expected.tool
-    arguments = calls[0].arguments
-    return right, right and all(_fits(arguments.get(key), value) for key, value in expected.arguments.items())
-
-
-def _fits(found: Any, expected: Any) -> bool:
-    return found in expected if isinstance(expected, tuple) else found == expected
 
 
 def _served(name: str, context: Context) -> dict[str, Any]:
