@@ -39,6 +39,8 @@ from agentform.forms.fill import Filled, fill, fill_sync
 from agentform.forms.label_prior import PriorStore
 from agentform.forms.scoring import Scoring
 from agentform.messages import Evidence, Message, ToolCall, ToolResult, Usage
+from agentform.rows.each import Row
+from agentform.rows.many import decide_many, decide_many_sync, fill_many, fill_many_sync
 from agentform.runtime.engine import Engine, Sampling
 from agentform.runtime.load import load_engine
 from agentform.runtime.snapshots.policy import SnapshotPolicy
@@ -83,6 +85,7 @@ __all__ = [
     "ReasoningDelta",
     "Responder",
     "Response",
+    "Row",
     "RunContext",
     "RunFinished",
     "RunResult",
@@ -104,9 +107,13 @@ __all__ = [
     "UseTool",
     "YesNo",
     "decide",
+    "decide_many",
+    "decide_many_sync",
     "decide_sync",
     "errors",
     "fill",
+    "fill_many",
+    "fill_many_sync",
     "fill_sync",
     "load_decider",
     "load_engine",

@@ -14,6 +14,7 @@ BENCHMARKS = {
     "gpu": "benchmarks.gpu",
     "kernels": "benchmarks.kernels",
     "peers": "benchmarks.peers",
+    "rows": "benchmarks.rows",
     "scale_out": "benchmarks.sglang.scale_out",
     "schemas": "benchmarks.schemas",
     "sglang_pool": "benchmarks.sglang.pool",

@@ -139,6 +139,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "events",
         *LEAVES,
     ),
+    "rows": ("rows", "forms", "schema.json_text", "runtime.engine", *LEAVES),
     "deciders": (
         "deciders",
         "forms.asked",
@@ -205,6 +206,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "cli": (
         "cli",
         "deciders",
+        "rows",
         "serve.app",
         "serve.server",
         "serve.settings",

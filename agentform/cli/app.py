@@ -266,7 +266,14 @@ def serve(
 @app.command()
 def fill(
     schema: Annotated[str, typer.Argument(help="`module:attribute`, or a JSON Schema file.")],
-    text: Annotated[list[str], typer.Option(help="A text file, or - for stdin; may be given several times.")],
+    text: Annotated[
+        list[str] | None, typer.Option(help="A text file, or - for stdin; may be given several times.")
+    ] = None,
+    source: Annotated[Path | None, typer.Option("--in", help="Rows to fill it from: .jsonl, .csv or .parquet.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Where the rows go, in any of these formats.")] = None,
+    column: Annotated[str, typer.Option(help="The column of a row that is read.")] = "text",
+    at_once: Annotated[int, typer.Option(min=1, help="Rows that are worked on at once.")] = 8,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Write --out though it is there.")] = False,
     model: Annotated[str, typer.Option(help="A catalogue name, model folder, hub id, URL or `module:attribute`.")] = (
         "smollm2-135m"
     ),
@@ -275,14 +282,27 @@ def fill(
     cache_dir: Annotated[Path | None, typer.Option(help="Keep what was read here, over restarts.")] = None,
     decider: _DeciderAddress = None,
 ) -> None:
-    """Fill a form from texts and show how each value was decided.
+    """Fill a form from texts and show how each value was decided, or from every row of a file into another.
 
-    Exit status 3 says that a text could not be filled; the others are done all the same.
+    Exit status 3 says that a text or row could not be filled; the others are done all the same. Rows of a file that
+    failed, or that an interruption left over, are done by the same command again.
     """
     from agentform.cli.fill import fill_texts
     from agentform.cli.plan import load_target
 
     target = load_target(schema)
+    if source is not None and out is not None and not text:
+        from agentform.cli.fill_file import FileFill, fill_file
+
+        task = FileFill(source=source, out=out, column=column, at_once=at_once, overwrite=overwrite)
+        console = Console(stderr=True)
+        if fill_file(
+            console, target, task, model=model, instructions=instructions, cache_dir=cache_dir, decider=decider
+        ):
+            raise typer.Exit(3)
+        return
+    if not text or source is not None or out is not None:
+        raise typer.BadParameter("give --text, once or several times, or --in and --out")
     num_failed = fill_texts(
         Console(),
         target,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 import anyio
@@ -13,7 +13,7 @@ from agentform.decoding.limits import Deadline, Limits
 from agentform.errors import Abstained, InvalidInput
 from agentform.forms.asked import Asked, Decision, Decisions, OneOf, Score, YesNo
 from agentform.forms.decider import Decider
-from agentform.forms.decisions import decide_together
+from agentform.forms.decisions import Together
 from agentform.forms.elsewhere import state_of
 from agentform.forms.fill import as_messages
 from agentform.forms.label_prior import PriorStore
@@ -24,7 +24,7 @@ from agentform.messages import Evidence, JsonValue, Message, Usage
 from agentform.runtime.engine import Engine
 from agentform.schema.json_text import dumps
 
-__all__ = ["DecideQuestion", "DecideState", "decide", "decide_sync"]
+__all__ = ["DecideQuestion", "DecideState", "asker", "decide", "decide_sync"]
 
 DecideQuestion: TypeAlias = Asked | WireQuestion
 """A question, or its body as `POST /v1/systemone` takes it: of type noul, choice or score."""
@@ -54,17 +54,40 @@ async def decide(
         Abstained: a decision stayed below the limits on legal mass or probability.
         EngineError: the engine or the decision model cannot serve the request.
     """
+    ask = await asker(engine, questions, instructions=instructions, limits=limits, scoring=scoring, priors=priors)
+    return await ask(state)
+
+
+async def asker(
+    engine: Engine | DeciderSource,
+    questions: Mapping[str, DecideQuestion],
+    *,
+    instructions: str = "",
+    limits: Limits | None = None,
+    scoring: Scoring | None = None,
+    priors: PriorStore | None = None,
+) -> Callable[[DecideState], Awaitable[Decisions]]:
+    """`decide` for the same questions about any number of states; the arguments are the same.
+
+    Raises:
+        InvalidInput, UnsupportedSchema: as `decide` raises them.
+    """
     asked = {name: _asked(name, question) for name, question in questions.items()}
     if isinstance(engine, Engine):
-        told = _read(state)
-        return await decide_together(
-            engine, told, asked, instructions=instructions, limits=limits, scoring=scoring, priors=priors
+        together = await Together.of(
+            engine, asked, instructions=instructions, limits=limits, scoring=scoring, priors=priors
         )
+        return lambda state: together.decide(_read(state))
     decider = decider_of(engine)
     assert decider is not None
-    said = _read(state)
-    text = said if isinstance(said, str) else state_of(as_messages(said))
-    return await _elsewhere(decider, "\n\n".join(filter(None, (instructions, text))), asked, limits or Limits())
+
+    async def ask(state: DecideState) -> Decisions:
+        said = _read(state)
+        text = said if isinstance(said, str) else state_of(as_messages(said))
+        told = "\n\n".join(filter(None, (instructions, text)))
+        return await _elsewhere(decider, told, asked, limits or Limits())
+
+    return ask
 
 
 def decide_sync(

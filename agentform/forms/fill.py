@@ -27,7 +27,7 @@ from agentform.messages import Evidence, Message, Usage
 from agentform.runtime.engine import Engine
 from agentform.schema.target import Target, load
 
-__all__ = ["Filled", "Prompts", "as_messages", "fill", "fill_sync"]
+__all__ = ["Filled", "Filler", "Prompts", "as_messages", "fill", "fill_sync"]
 
 T = TypeVar("T")
 
@@ -110,34 +110,87 @@ async def fill(
         CallError: no acceptable filling was found; CallRejected, ArgumentsTruncated, Abstained among them.
         EngineError: the engine cannot serve the request; DeadlineExceeded among them.
     """
-    target = form if isinstance(form, Target) else load(form)
-    prompts = Prompts(engine, target, instructions, list_fields)
-    session = Session(engine, limits=limits or Limits())
-    conversation = as_messages(messages)
-    point, label_priors = await prompts.prepared(conversation, priors or priors_of(engine))
-    thought = ""
-    if think:
-        thinking = think if isinstance(think, Thinking) else Thinking(effort="medium")
-        point, thought = await prompts.thought(session, conversation, thinking)
-    filling = Filling(
-        target=target,
-        point=point,
-        priors=label_priors,
-        scoring=scoring or Scoring.of(engine),
-        refusal=RefusalPrompt(messages=conversation, point=prompts.point),
-        elsewhere=_elsewhere(
-            decider, conversation, thought, "\n".join(filter(None, (instructions, target.description)))
-        ),
+    filler = Filler(
+        engine,
+        form,
+        instructions=instructions,
+        list_fields=list_fields,
+        limits=limits,
+        scoring=scoring,
+        priors=priors,
+        think=think,
+        decider=decider,
     )
-    state = await fill_form(session, filling)
-    return Filled(
-        value=target.validator.build(state.value),
-        json_text=state.json_text,
-        evidence=state.evidence(),
-        usage=session.usage,
-        prompt_usage=session.prompt_usage or Usage(),
-        reasoning=thought,
-    )
+    return await filler.fill(messages)
+
+
+class Filler:
+    """`fill` for one form and many texts: what does not depend on the text is prepared once."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        form: Any,
+        *,
+        instructions: str = "",
+        list_fields: bool = False,
+        limits: Limits | None = None,
+        scoring: Scoring | None = None,
+        priors: PriorStore | None = None,
+        think: bool | Thinking = False,
+        decider: DeciderSource | None = None,
+    ) -> None:
+        """The arguments are those of `fill`.
+
+        Raises:
+            UnsupportedSchema: the form cannot be compiled.
+            InvalidInput: `decider` is no decision model.
+        """
+        self.target = form if isinstance(form, Target) else load(form)
+        self._engine = engine
+        self._prompts = Prompts(engine, self.target, instructions, list_fields)
+        self._limits = limits or Limits()
+        self._scoring = scoring or Scoring.of(engine)
+        self._priors = priors or priors_of(engine)
+        self._thinking = think if isinstance(think, Thinking) else Thinking(effort="medium") if think else None
+        self._decider = decider_of(decider)
+        self._about = "\n".join(filter(None, (instructions, self.target.description)))
+
+    async def fill(self, messages: str | Sequence[Message]) -> Filled[Any]:
+        """The form, filled from a conversation.
+
+        Raises:
+            CallError, EngineError: as `fill` raises them.
+        """
+        session = Session(self._engine, limits=self._limits)
+        conversation = as_messages(messages)
+        point, label_priors = await self._prompts.prepared(conversation, self._priors)
+        thought = ""
+        if self._thinking is not None:
+            point, thought = await self._prompts.thought(session, conversation, self._thinking)
+        filling = Filling(
+            target=self.target,
+            point=point,
+            priors=label_priors,
+            scoring=self._scoring,
+            refusal=RefusalPrompt(messages=conversation, point=self._prompts.point),
+            elsewhere=self._elsewhere(conversation, thought),
+        )
+        state = await fill_form(session, filling)
+        return Filled(
+            value=self.target.validator.build(state.value),
+            json_text=state.json_text,
+            evidence=state.evidence(),
+            usage=session.usage,
+            prompt_usage=session.prompt_usage or Usage(),
+            reasoning=thought,
+        )
+
+    def _elsewhere(self, messages: Sequence[Message], thought: str) -> Elsewhere | None:
+        if self._decider is None:
+            return None
+        more = [f"assistant thinks: {thought}"] if thought else []
+        return Elsewhere(decider=self._decider, state=state_of(messages, *more), about=self._about)
 
 
 @overload
@@ -173,12 +226,6 @@ def fill_sync(engine: Engine, messages: str | Sequence[Message], form: Any, **op
     return run_blocking(functools.partial(fill, engine, messages, form, **options))
 
 
-def _elsewhere(source: DeciderSource | None, messages: Sequence[Message], thought: str, about: str) -> Elsewhere | None:
-    decider = decider_of(source)
-    more = [f"assistant thinks: {thought}"] if thought else []
-    return None if decider is None else Elsewhere(decider=decider, state=state_of(messages, *more), about=about)
-
-
 def as_messages(messages: str | Sequence[Message]) -> list[Message]:
     """A text as one message of the user's, messages with each result after its call.
 
@@ -196,6 +243,7 @@ class Prompts:
 
     def __init__(self, engine: Engine, target: Target, instructions: str, list_fields: bool = False) -> None:
         self._engine = engine
+        self._points: list[InsertionPoint] | None = None
         listing = argument_lines(target.form) if list_fields else ""
         self._system = "\n".join(part for part in (instructions, target.description, listing) if part)
 
@@ -243,8 +291,9 @@ class Prompts:
 
     def priors(self, store: PriorStore) -> Priors:
         """The label priors of the form's questions."""
-        points = [self.point([Message(role="user", content=text)]) for text in CONTENT_FREE]
-        return Priors(store, self._engine, points)
+        if self._points is None:
+            self._points = [self.point([Message(role="user", content=text)]) for text in CONTENT_FREE]
+        return Priors(store, self._engine, self._points)
 
 
 async def _untold(event: object) -> None:

@@ -1,0 +1,135 @@
+"""`agentform fill --in FILE --out FILE`: a form for every row of a file, going on where it was interrupted."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+from rich.console import Console
+
+from agentform.cli.engine_spec import open_engine
+from agentform.cli.safe_text import SafeText
+from agentform.deciders import load_decider
+from agentform.errors import InvalidInput
+from agentform.forms.fill import Filled, Filler
+from agentform.rows.each import Row
+from agentform.rows.journal import Entry, Journal, row_key
+from agentform.rows.many import fill_rows
+from agentform.rows.progress import Tell, counted
+from agentform.rows.source import read_rows
+from agentform.rows.write import check_out, write_results
+from agentform.schema.json_text import dumps, loads, to_jsonable
+from agentform.schema.target import Target
+
+__all__ = ["FileFill", "fill_file"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileFill:
+    """What is to be filled, from where, and where to."""
+
+    source: Path
+    out: Path
+    column: str = "text"
+    at_once: int = 8
+    overwrite: bool = False
+
+    @property
+    def journal(self) -> Path:
+        """Where results are kept until all are there."""
+        return self.out.with_name(self.out.name + ".part")
+
+    def check(self) -> None:
+        """Check what can be known before a model is loaded.
+
+        Raises:
+            InvalidInput: the source is not there, or the results have no place or would overwrite others.
+            MissingDependency: Parquet is asked for, without pyarrow.
+        """
+        if not self.source.is_file():
+            raise InvalidInput(f"there is no file {self.source}")
+        check_out(self.out)
+        if self.out.exists() and not self.journal.exists() and not self.overwrite:
+            raise InvalidInput(f"{self.out} exists; give another name, or --overwrite")
+
+
+def fill_file(
+    console: Console,
+    target: Target,
+    task: FileFill,
+    *,
+    model: str,
+    instructions: str = "",
+    cache_dir: Path | None = None,
+    decider: str | None = None,
+) -> int:
+    """Fill the form from every row; returns how many could not be filled. Those are tried again by the next run.
+
+    Raises:
+        InvalidInput: a file cannot be read or written, or the work was begun with another input, form or model.
+        MissingDependency: Parquet is read or written without pyarrow.
+        EngineError: the model cannot be loaded or served.
+    """
+    task.check()
+    second = None if decider is None else load_decider(decider)
+    with console.status(f"loading {model} …"):
+        engine = open_engine(model, **({} if cache_dir is None else {"cache_dir": cache_dir}))
+    identity = (dumps(to_jsonable(asdict(target.form))), instructions, engine.info.digest, decider or "")
+
+    async def run() -> int:
+        try:
+            filler = Filler(engine, target, instructions=instructions, decider=second)
+            return await _filled(filler, task, identity)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await engine.aclose()
+
+    num_failed = anyio.run(run)
+    said = f": {num_failed} rows failed; the same command tries them again" if num_failed else ""
+    console.print(SafeText(f"{task.out}{said}"), soft_wrap=True)
+    return num_failed
+
+
+async def _filled(filler: Filler, task: FileFill, identity: tuple[str, ...]) -> int:
+    keys: dict[int, str] = {}
+    with Journal(task.journal) as journal, counted(True, None) as tell:
+        waiting = _waiting(task, journal, identity, keys, tell)
+        rows = fill_rows(filler, waiting, column=task.column, at_once=task.at_once)
+        async with aclosing(rows):
+            await _written(rows, journal, keys, tell)
+        num_failed = sum("error" in entry for entry in journal.entries.values())
+        write_results(task.out, read_rows(task.source), journal.entries, column=task.column)
+    if not num_failed:
+        task.journal.unlink()
+    return num_failed
+
+
+async def _written(
+    rows: AsyncGenerator[Row[Filled[Any]], None], journal: Journal, keys: dict[int, str], tell: Tell
+) -> None:
+    async for row in rows:
+        journal.add({"row": row.number, "key": keys.pop(row.number), **_result(row)})
+        tell(len(journal.entries), None)
+
+
+def _waiting(
+    task: FileFill, journal: Journal, identity: tuple[str, ...], keys: dict[int, str], tell: Tell
+) -> Iterator[tuple[int, Any]]:
+    """The rows that have no result yet."""
+    tell(len(journal.entries), None)
+    for number, row in enumerate(read_rows(task.source)):
+        key = row_key(*identity, task.column, dumps(to_jsonable(row)))
+        if not journal.is_done(number, key):
+            keys[number] = key
+            yield number, row
+
+
+def _result(row: Row[Filled[Any]]) -> Entry:
+    if row.result is None:
+        return {"error": {"type": type(row.error).__name__, "message": str(row.error)}}
+    evidence = [to_jsonable(asdict(item)) for item in row.result.evidence]
+    return {"value": loads(row.result.json_text), "evidence": evidence}
