@@ -39,7 +39,7 @@ from agentform.forms.fill import Filled, fill, fill_sync
 from agentform.forms.label_prior import PriorStore
 from agentform.forms.scoring import Scoring
 from agentform.messages import Evidence, Message, ToolCall, ToolResult, Usage
-from agentform.rows.each import Row
+from agentform.rows.each import RowResult
 from agentform.rows.many import decide_many, decide_many_sync, fill_many, fill_many_sync
 from agentform.runtime.engine import Engine, Sampling
 from agentform.runtime.load import load_engine
@@ -85,7 +85,7 @@ __all__ = [
     "ReasoningDelta",
     "Responder",
     "Response",
-    "Row",
+    "RowResult",
     "RunContext",
     "RunFinished",
     "RunResult",

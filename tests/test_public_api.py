@@ -51,7 +51,7 @@ PUBLIC = [
     "ReasoningDelta",
     "Responder",
     "Response",
-    "Row",
+    "RowResult",
     "RunContext",
     "RunFinished",
     "RunResult",

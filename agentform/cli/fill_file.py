@@ -16,8 +16,8 @@ from agentform.cli.safe_text import SafeText
 from agentform.deciders import load_decider
 from agentform.errors import InvalidInput
 from agentform.forms.fill import Filled, Filler
-from agentform.rows.each import Row
-from agentform.rows.journal import Entry, Journal, row_key
+from agentform.rows.each import RowResult
+from agentform.rows.journal import Journal, RowEntry, row_key
 from agentform.rows.many import fill_rows
 from agentform.rows.progress import Tell, counted
 from agentform.rows.source import read_rows
@@ -109,7 +109,7 @@ async def _filled(filler: Filler, task: FileFill, identity: tuple[str, ...]) -> 
 
 
 async def _written(
-    rows: AsyncGenerator[Row[Filled[Any]], None], journal: Journal, keys: dict[int, str], tell: Tell
+    rows: AsyncGenerator[RowResult[Filled[Any]], None], journal: Journal, keys: dict[int, str], tell: Tell
 ) -> None:
     async for row in rows:
         journal.add({"row": row.number, "key": keys.pop(row.number), **_result(row)})
@@ -128,7 +128,7 @@ def _waiting(
             yield number, row
 
 
-def _result(row: Row[Filled[Any]]) -> Entry:
+def _result(row: RowResult[Filled[Any]]) -> RowEntry:
     if row.result is None:
         return {"error": {"type": type(row.error).__name__, "message": str(row.error)}}
     evidence = [to_jsonable(asdict(item)) for item in row.result.evidence]

@@ -20,7 +20,7 @@ from agentform.errors import (
     InvalidRequest,
 )
 
-__all__ = ["Row", "each_row"]
+__all__ = ["RowResult", "each_row"]
 
 T = TypeVar("T")
 _GROUP = 8
@@ -30,7 +30,7 @@ _OF_THE_ROW = (CallError, InvalidInput, ContextOverflow, DeadlineExceeded, Inval
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row(Generic[T]):
+class RowResult(Generic[T]):
     """A row and what became of it: a result, or the error that was met."""
 
     number: int
@@ -58,7 +58,7 @@ class Row(Generic[T]):
 
 async def each_row(
     work: Callable[[Any], Awaitable[T]], rows: Iterable[tuple[int, Any]], *, num_at_once: int
-) -> AsyncGenerator[Row[T], None]:
+) -> AsyncGenerator[RowResult[T], None]:
     """What `work` makes of each numbered row, in their order; whoever may leave early has to close it.
 
     The first row is done alone: it measures and caches what the others then share. The others are done in groups, so
@@ -80,13 +80,15 @@ async def each_row(
             yield row
 
 
-async def _in_room(room: anyio.Semaphore, work: Callable[[Any], Awaitable[T]], number: int, source: Any) -> Row[T]:
+async def _in_room(
+    room: anyio.Semaphore, work: Callable[[Any], Awaitable[T]], number: int, source: Any
+) -> RowResult[T]:
     async with room:
         return await _done(work, number, source)
 
 
-async def _done(work: Callable[[Any], Awaitable[T]], number: int, source: Any) -> Row[T]:
+async def _done(work: Callable[[Any], Awaitable[T]], number: int, source: Any) -> RowResult[T]:
     try:
-        return Row(number=number, source=source, result=await work(source))
+        return RowResult(number=number, source=source, result=await work(source))
     except _OF_THE_ROW as error:
-        return Row(number=number, source=source, error=error)
+        return RowResult(number=number, source=source, error=error)

@@ -16,9 +16,9 @@ from typing import Any, Self, TypeAlias, cast
 from agentform.errors import InvalidInput
 from agentform.schema.json_text import dumps
 
-__all__ = ["Entry", "Journal", "row_key"]
+__all__ = ["Journal", "RowEntry", "row_key"]
 
-Entry: TypeAlias = Mapping[str, Any]
+RowEntry: TypeAlias = Mapping[str, Any]
 """`row`, `key`, and `value` or `error`."""
 
 
@@ -37,7 +37,7 @@ class Journal:
             InvalidInput: the file cannot be read or written, or holds something else; it names the line.
         """
         self.path = path
-        self.entries: dict[int, Entry] = {}
+        self.entries: dict[int, RowEntry] = {}
         try:
             whole = self._read(path.read_bytes()) if path.exists() else 0
             self._file = path.open("r+b" if path.exists() else "w+b")
@@ -51,13 +51,13 @@ class Journal:
         end = data.rfind(b"\n") + 1
         for number, line in enumerate(data[:end].splitlines(), 1):
             try:
-                entry = cast("Entry", json.loads(line))
+                entry = cast("RowEntry", json.loads(line))
                 self.entries[int(entry["row"])] = entry
             except (ValueError, KeyError, TypeError) as error:
                 raise InvalidInput(f"{self.path}, line {number} is no result of a row: {error!r}") from error
         return end
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: RowEntry) -> None:
         """Write an entry, at once."""
         self.entries[int(entry["row"])] = entry
         self._file.write(dumps(entry).encode() + b"\n")

@@ -12,7 +12,7 @@ from agentform.forms.asked import Decisions
 from agentform.forms.decide import DecideQuestion, asker
 from agentform.forms.fill import Filled, Filler
 from agentform.forms.langchain_decider import DeciderSource
-from agentform.rows.each import Row, each_row
+from agentform.rows.each import RowResult, each_row
 from agentform.rows.progress import counted
 from agentform.rows.source import RowSource, content_of, num_rows, read_rows
 from agentform.runtime.engine import Engine
@@ -35,7 +35,7 @@ async def fill_many(
     at_once: int = ...,
     progress: OnProgress = ...,
     **options: Any,
-) -> list[Row[Filled[T]]]: ...
+) -> list[RowResult[Filled[T]]]: ...
 @overload
 async def fill_many(
     engine: Engine,
@@ -46,7 +46,7 @@ async def fill_many(
     at_once: int = ...,
     progress: OnProgress = ...,
     **options: Any,
-) -> list[Row[Filled[Any]]]: ...
+) -> list[RowResult[Filled[Any]]]: ...
 async def fill_many(
     engine: Engine,
     rows: RowSource,
@@ -56,12 +56,12 @@ async def fill_many(
     at_once: int = _AT_ONCE,
     progress: OnProgress = False,
     **options: Any,
-) -> list[Row[Filled[Any]]]:
+) -> list[RowResult[Filled[Any]]]:
     """Fill `form` from every row: several at once, with what the rows have in common read and measured once.
 
     `rows` are texts, conversations or mappings; a pandas, polars or Arrow table; or the `pathlib.Path` of a file of
     JSON lines, CSV or Parquet. Of a mapping, and of a table's row, `column` is read. `options` are those of `fill`.
-    What is wrong with one row is in its `Row.error`; the others are filled all the same.
+    What is wrong with one row is in its `RowResult.error`; the others are filled all the same.
 
     Raises:
         InvalidInput: `rows` cannot be read.
@@ -73,7 +73,7 @@ async def fill_many(
     return await _all(fill_rows(filler, numbered, column=column, at_once=at_once), progress, num_rows(rows))
 
 
-def fill_many_sync(engine: Engine, rows: RowSource, form: Any, **options: Any) -> list[Row[Filled[Any]]]:
+def fill_many_sync(engine: Engine, rows: RowSource, form: Any, **options: Any) -> list[RowResult[Filled[Any]]]:
     """`fill_many` for code without an event loop, and for notebooks whose loop is already running."""
     return run_blocking(functools.partial(fill_many, engine, rows, form, **options))
 
@@ -87,7 +87,7 @@ async def decide_many(
     at_once: int = _AT_ONCE,
     progress: OnProgress = False,
     **options: Any,
-) -> list[Row[Decisions]]:
+) -> list[RowResult[Decisions]]:
     """Answer the questions about every row, as `fill_many` fills forms; `options` are those of `decide`.
 
     Raises:
@@ -106,14 +106,14 @@ async def decide_many(
 
 def decide_many_sync(
     engine: Engine | DeciderSource, rows: RowSource, questions: Mapping[str, DecideQuestion], **options: Any
-) -> list[Row[Decisions]]:
+) -> list[RowResult[Decisions]]:
     """`decide_many` for code without an event loop, and for notebooks whose loop is already running."""
     return run_blocking(functools.partial(decide_many, engine, rows, questions, **options))
 
 
 def fill_rows(
     filler: Filler, rows: Iterable[tuple[int, Any]], *, column: str = "text", at_once: int = _AT_ONCE
-) -> AsyncGenerator[Row[Filled[Any]], None]:
+) -> AsyncGenerator[RowResult[Filled[Any]], None]:
     """The numbered rows, filled one after another as they are done, in their order."""
 
     async def work(row: Any) -> Filled[Any]:
@@ -122,8 +122,8 @@ def fill_rows(
     return each_row(work, rows, num_at_once=at_once)
 
 
-async def _all(done: AsyncGenerator[Row[T], None], progress: OnProgress, total: int | None) -> list[Row[T]]:
-    made: list[Row[T]] = []
+async def _all(done: AsyncGenerator[RowResult[T], None], progress: OnProgress, total: int | None) -> list[RowResult[T]]:
+    made: list[RowResult[T]] = []
     with counted(cast("Any", progress), total) as tell:
         async with aclosing(done):
             async for row in done:

@@ -9,7 +9,7 @@ from typing import Any
 
 from agentform._util.files import replacing
 from agentform.errors import InvalidInput
-from agentform.rows.journal import Entry
+from agentform.rows.journal import RowEntry
 from agentform.rows.source import parquet_library
 from agentform.schema.json_text import dumps, text_or_json
 
@@ -33,7 +33,7 @@ def check_out(path: Path) -> None:
         parquet_library(path)
 
 
-def write_results(path: Path, rows: Iterable[Any], entries: Mapping[int, Entry], *, column: str) -> None:
+def write_results(path: Path, rows: Iterable[Any], entries: Mapping[int, RowEntry], *, column: str) -> None:
     """The rows with their results, in their order.
 
     JSON lines hold `row`, then `value` and `evidence`, or `error`. Tables hold the row's own columns (`column` for rows
@@ -52,7 +52,7 @@ def write_results(path: Path, rows: Iterable[Any], entries: Mapping[int, Entry],
         raise InvalidInput(f"cannot write {path}: {error}") from error
 
 
-_Pairs = Iterator[tuple[Any, Entry]]
+_Pairs = Iterator[tuple[Any, RowEntry]]
 
 
 def _writer(path: Path) -> Callable[[Path, _Pairs, str], None]:
@@ -87,7 +87,7 @@ def _parquet(path: Path, pairs: _Pairs, column: str) -> None:
     parquet.write_table(table, path, row_group_size=_BATCH)
 
 
-def _record(source: Any, entry: Entry, column: str) -> dict[str, Any]:
+def _record(source: Any, entry: RowEntry, column: str) -> dict[str, Any]:
     """A flat record; a column of the form that the row has too is named after the form."""
     own: dict[str, Any] = dict(source) if isinstance(source, Mapping) else {column: source}
     value = entry.get("value")
