@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from agentform.errors import InvalidInput, MissingDependency
-from agentform.messages import Message
+from agentform.messages import JsonValue, Message
 from agentform.schema.json_text import text_or_json
 
 __all__ = ["RowSource", "content_of", "num_rows", "parquet_library", "read_rows"]
@@ -70,7 +70,7 @@ def content_of(row: Any, column: str) -> str | Sequence[Message]:
     if content is None or content != content or (isinstance(content, str) and not content.strip()):  # NaN among them
         where = f"column {column!r}" if isinstance(row, Mapping) else "the row"
         raise InvalidInput(f"there is no text in {where}")
-    return text_or_json(content)
+    return text_or_json(cast("JsonValue", content))
 
 
 def _pandas_rows(frame: Any) -> Iterator[Mapping[str, Any]]:
