@@ -12,10 +12,10 @@ from typing import Any
 
 from agentform.errors import EngineError, WeightsCorrupt
 from agentform.runtime.llama_cpp.bindings import Bindings, bindings
+from agentform.runtime.models.gguf_header import check_gguf
 
 __all__ = ["LlamaModel"]
 
-_MAGIC = b"GGUF"
 _LONGEST_KEY = 256
 
 
@@ -30,8 +30,9 @@ class LlamaModel:
         Raises:
             WeightsCorrupt, EngineError, MissingDependency
         """
-        _check_magic(path)
         self.path = path
+        for part in self.files():
+            check_gguf(part)
         self.api: Bindings = bindings()
         self._lock = threading.Lock()
         self._handle: int | None = self._load(vocabulary_only, gpu_layers)
@@ -89,9 +90,16 @@ class LlamaModel:
         return {read(keys, i): read(values, i) for i in range(self.api.llama_model_meta_count(self.handle))}
 
     def chat_template(self, name: str | None = None) -> str | None:
-        """The template of that name, by default the main one; `None` if the file has none."""
+        """The template of that name, by default the main one; `None` if the file has none.
+
+        Raises:
+            WeightsCorrupt: it is no UTF-8.
+        """
         text = self.api.llama_model_chat_template(self.handle, name.encode() if name else None)
-        return text.decode() if text else None
+        try:
+            return text.decode() if text else None
+        except UnicodeDecodeError as error:
+            raise WeightsCorrupt(f"{self.path}: the chat template is no UTF-8 text: {error}") from error
 
     @cached_property
     def digest(self) -> str:
@@ -142,13 +150,3 @@ class LlamaModel:
         text = ctypes.create_string_buffer(max(size, 0) + 1)
         read(self.handle, index, text, len(text))
         return text.value.decode(errors="replace")
-
-
-def _check_magic(path: Path) -> None:
-    try:
-        with path.open("rb") as file:
-            found = file.read(len(_MAGIC))
-    except OSError as error:
-        raise WeightsCorrupt(f"{path} cannot be read: {error}") from error
-    if found != _MAGIC:
-        raise WeightsCorrupt(f"{path} is not a GGUF file: it begins with {found!r}")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from agentform.errors import WeightsCorrupt
 from agentform.runtime.models.checked import readable
 from agentform.runtime.models.extras import torch_extra
+from agentform.runtime.models.gguf_header import check_gguf
 from agentform.runtime.models.gguf_tokenizer import write_tokenizer
 from agentform.runtime.models.int4_file import split_q4_1, write_four_bit
 
@@ -75,6 +76,7 @@ def add_four_bit(gguf: Path, folder: Path) -> None:
 def _open(gguf: Path) -> GGUFReader:
     with torch_extra():
         from gguf import GGUFReader
+    check_gguf(gguf)
     try:
         reader = GGUFReader(gguf)
     except Exception as error:  # it believes all counts and offsets, and fails in as many ways
