@@ -52,7 +52,8 @@ def _ok(target: Target) -> None:
 def many_values(target: Target) -> None:
     """Bodies that are small in bytes and large in memory."""
     size = 3_800_000
-    for item in (b"0,", b"{},", b"[],", b'"",', b'{"type":"text"},', b'{"role":"user"},'):
+    items = (b"{},", b"0,", b"[],", b'"",', b'{"type":"text"},', b'{"role":"user"},')
+    for item in items[: target.many(len(items))]:
         values = b"[" + (item * (size // len(item)))[:-1] + b"]"
         for body in (
             b'{"model":"m","messages":%s}' % values,
@@ -108,7 +109,7 @@ def gone_clients(target: Target) -> None:
     schema = {"type": "object", "properties": {"a": {"$ref": "#/$defs/A1"}}, "$defs": steps | {"A17": {}}}
     letters = [{"pattern": f".*{letter}.*"} for letter in "abcdefghijklmnopqrstuvwxyz"]
     product = {"type": "object", "properties": {"a": {"type": "string", "allOf": letters}}, "required": ["a"]}
-    for at in range(16):
+    for at in range(target.many(16)):
         tools = [_tool({**(schema if at % 2 else product), "title": f"t{at}"})]
         with contextlib.suppress(httpx.TimeoutException):
             target.post(_CHAT, _chat(target, tools=tools, tool_choice="required"), timeout=0.5)
@@ -151,7 +152,8 @@ def _prompt_tokens(target: Target, body: Mapping[str, Any], key: str) -> int:
 
 def long_messages(target: Target) -> None:
     """Messages of megabytes, in one and in many pieces."""
-    for text in ("word " * 700_000, "x" * 3_500_000, "\n" * 3_500_000, "<|im_end|>" * 300_000, "é" * 600_000):
+    texts = ("<|im_end|>" * 300_000, "word " * 700_000, "x" * 3_500_000, "\n" * 3_500_000, "é" * 600_000)
+    for text in texts[: target.many(len(texts))]:
         assert _answered(target.post(_CHAT, _chat(target, messages=_user(text)))).status_code in (400, 413)
         question = {"type": "predicate", "instructions": "Is it?"}
         body = {"model": target.model(), "input": text, "questions": [question]}
@@ -240,7 +242,7 @@ def at_once(target: Target) -> None:
         with contextlib.suppress(httpx.TimeoutException):
             _answered(target.post(_CHAT, _chat(target), timeout=0.3 if at % 2 else 120))
 
-    threads = [threading.Thread(target=ask, args=(at,)) for at in range(100)]
+    threads = [threading.Thread(target=ask, args=(at,)) for at in range(target.many(100))]
     for thread in threads:
         thread.start()
     for thread in threads:

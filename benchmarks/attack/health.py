@@ -1,6 +1,6 @@
 """`python -m benchmarks.attack.health PORT FILE`: asks `/health` as a load balancer does, anew each time, until killed.
 
-One line per answer: the seconds that it took, `inf` where there was none.
+One line per answer: when it was asked for, and the seconds that it took, `inf` where there was none.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def main() -> None:
     """Until somebody ends it."""
     with Path(sys.argv[2]).open("a", encoding="ascii") as out:
         while True:
-            out.write(f"{ask(int(sys.argv[1]))}\n")
+            started = time.time()
+            out.write(f"{started} {ask(int(sys.argv[1]))}\n")
             out.flush()
             time.sleep(_PAUSE_S)
 

@@ -39,10 +39,12 @@ class Target:
     port: int
     log: Path
     cap_bytes: int
+    is_short: bool = False
+    """Attacks send a quarter of what they would, for CI."""
     peak_bytes: int = 0
     was_killed: bool = False
     """By the watchdog, for its memory."""
-    _num_seen: int = 0
+    _since: float = 0.0
     _ended: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -54,6 +56,10 @@ class Target:
     def is_alive(self) -> bool:
         """Whether the process that was started still runs."""
         return self.process.poll() is None
+
+    def many(self, number: int) -> int:
+        """How many of so many are sent."""
+        return -(-number // 4) if self.is_short else number
 
     def rss_bytes(self) -> int:
         """Resident memory now; 0 when it is gone."""
@@ -79,12 +85,13 @@ class Target:
 
     def watch_anew(self) -> None:
         """Forget what was seen."""
-        self.peak_bytes, self._num_seen = self.rss_bytes(), len(self._answers())
+        self.peak_bytes, self._since = self.rss_bytes(), time.time()
 
     @property
     def health_s(self) -> list[float]:
-        """Seconds that each answer of `/health` took; infinite where there was none."""
-        return [float(line) for line in self._answers()[self._num_seen :]]
+        """Seconds that each answer of `/health` asked for since took; infinite where there was none."""
+        asked = [line.split() for line in self._answers()]
+        return [float(seconds) for start, seconds in asked if float(start) >= self._since]
 
     def _answers(self) -> list[str]:
         place = self.log.with_name("health")
@@ -117,14 +124,16 @@ class Target:
 
 
 @contextlib.contextmanager
-def attacked(model: str, folder: Path, *, cap_bytes: int, deadline_s: float = 300) -> Iterator[Target]:
+def attacked(
+    model: str, folder: Path, *, cap_bytes: int, deadline_s: float = 300, is_short: bool = False
+) -> Iterator[Target]:
     """Start `agentform serve` with two keys; it is ended with the block, whatever happens."""
     keys, log = folder / "keys", folder / "serve.log"
     keys.write_text("\n".join(KEYS) + "\n", encoding="ascii")
     command = [sys.executable, "-m", "agentform", "serve", "--model", model, "--port", "0", "--api-key-file", str(keys)]
     limits = ["--deadline-s", str(deadline_s), "--max-tokens", "8", "--reasoning-tokens", "4", "--grace-s", "2"]
     with log.open("wb") as out, own_session([*command, *limits], out, COLUMNS="200") as process:
-        target = Target(process, 0, log, cap_bytes)
+        target = Target(process, 0, log, cap_bytes, is_short)
         target.port = _port(target)
         # A process of its own: threads here that attack would be measured too.
         asks = [sys.executable, "-m", "benchmarks.attack.health", str(target.port), str(folder / "health")]

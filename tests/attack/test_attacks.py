@@ -9,14 +9,14 @@ from benchmarks.attack.target import attacked
 from tests.support.tiny_model import write_tiny_model
 
 CAP_BYTES = 3 << 30
-RANDOM_BODIES = 60
+RANDOM_BODIES = 30
 
 
 @pytest.fixture(scope="module")
 def target(tmp_path_factory):
     model = tmp_path_factory.mktemp("tiny_model")
     write_tiny_model(model, max_position_embeddings=2048)
-    with attacked(str(model), tmp_path_factory.mktemp("server"), cap_bytes=CAP_BYTES) as running:
+    with attacked(str(model), tmp_path_factory.mktemp("server"), cap_bytes=CAP_BYTES, is_short=True) as running:
         assert running.is_healthy()
         yield running
 
