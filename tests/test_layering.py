@@ -46,6 +46,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "tools": ("tools", "schema", "json_schema", *LEAVES),
     "runtime.engine": ("grammar.spec", "messages", "runtime.cache.statistics"),
     "runtime.load": (
+        "runtime.idle_threads",
         "runtime.prior_store",
         "runtime.engine",
         "runtime.models",
@@ -73,6 +74,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "runtime.prior_store": LEAVES,
     "runtime.thread_channel": LEAVES,
     "runtime.free_cores": (),
+    "runtime.idle_threads": (),
     "runtime.detokenizer": ("runtime.engine", *LEAVES),
     "runtime.scripted": (
         "runtime.scripted",
@@ -220,6 +222,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "tools",
         "schema",
         "grammar.prepare",
+        "runtime.free_cores",
         "runtime.load",
         "runtime.model_facts",
         "runtime.engine",

@@ -35,12 +35,38 @@ def main() -> None:
         sys.exit(1)
 
 
+_NumThreads = Annotated[
+    int | None, typer.Option("--num-threads", min=1, help="Threads of the model; else as many as there are free cores.")
+]
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Show the version, and end.")] = False,
+) -> None:
+    """Tool calls that are chosen, not written."""
+    if version:
+        from agentform.cli.version import own_version
+
+        typer.echo(f"agentform {own_version()}")
+        raise typer.Exit()
+
+
+@app.command()
+def doctor() -> None:
+    """Show what this machine has: cores and memory, engines and extras, models, and what to install."""
+    from agentform.cli.doctor import show_machine
+
+    show_machine(Console())
+
+
 @app.command()
 def demo(
     input: Annotated[
         Path | None, typer.Option("--input", help="Messages: one per line, an empty line between customers.")
     ] = None,
     model: Annotated[str, typer.Option(help="A catalogue name, a model folder or a hub id.")] = "smollm2-135m",
+    num_threads: _NumThreads = None,
 ) -> None:
     """Run the support desk on a real model and show how every argument was decided."""
     import anyio
@@ -49,7 +75,7 @@ def demo(
     from agentform.cli.demo.script import default_script
 
     console = Console()
-    anyio.run(lambda: run_demo(input or default_script(), model=model, console=console))
+    anyio.run(lambda: run_demo(input or default_script(), model=model, console=console, num_threads=num_threads))
 
 
 @models_app.command("list")
@@ -174,6 +200,7 @@ def plan(
         Path | None, typer.Option(help="Texts, one JSON object a line: measure which fields depend on one another.")
     ] = None,
     model: Annotated[str, typer.Option(help="The model to probe with.")] = "smollm2-135m",
+    num_threads: _NumThreads = None,
 ) -> None:
     """Show how each leaf of a tool, model or schema will be filled, and why."""
     from agentform.cli.plan import load_target, show_hints, show_plan
@@ -186,7 +213,7 @@ def plan(
     if probe is not None:
         from agentform.cli.tune import probe_target
 
-        probe_target(console, loaded, model, probe)
+        probe_target(console, loaded, model, probe, num_threads=num_threads)
 
 
 @app.command()
@@ -196,11 +223,12 @@ def tune(
         Path, typer.Option(help="Labelled examples, one JSON object a line: text, field, options, gold, description.")
     ],
     keep: Annotated[bool, typer.Option(help="Keep what was found for this model.")] = True,
+    num_threads: _NumThreads = None,
 ) -> None:
     """Find the lead-in, calibration and temperature that suit a model."""
     from agentform.cli.tune import tune_model
 
-    tune_model(Console(), model, data, keep=keep)
+    tune_model(Console(), model, data, keep=keep, num_threads=num_threads)
 
 
 _DeciderAddress = Annotated[
@@ -234,6 +262,7 @@ def serve(
     max_tokens: Annotated[int, typer.Option(help="Tokens of an answer that does not say how many.")] = 1024,
     reasoning_tokens: Annotated[int, typer.Option(help="Free text before a call, at most.")] = 256,
     decider: _DeciderAddress = None,
+    num_threads: _NumThreads = None,
     reasoning_format: Annotated[
         Literal["auto", "none"],
         typer.Option(help="auto: the text before a call is reasoning_content; none: it is content, as it comes."),
@@ -260,7 +289,7 @@ def serve(
         reasoning_format=reasoning_format,
         strict=strict,
     )
-    serve_model(Console(stderr=True), model, settings, cache_dir=cache_dir, decider=decider)
+    serve_model(Console(stderr=True), model, settings, cache_dir=cache_dir, decider=decider, num_threads=num_threads)
 
 
 @app.command()
@@ -281,6 +310,7 @@ def fill(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, for other programs.")] = False,
     cache_dir: Annotated[Path | None, typer.Option(help="Keep what was read here, over restarts.")] = None,
     decider: _DeciderAddress = None,
+    num_threads: _NumThreads = None,
 ) -> None:
     """Fill a form from texts and show how each value was decided, or from every row of a file into another.
 
@@ -312,6 +342,7 @@ def fill(
         as_json=as_json,
         cache_dir=cache_dir,
         decider=decider,
+        num_threads=num_threads,
     )
     if num_failed:
         raise typer.Exit(3)
@@ -335,6 +366,7 @@ def chat(
     ] = None,
     cache_dir: Annotated[Path | None, typer.Option(help="Keep what was read here, over restarts.")] = None,
     decider: _DeciderAddress = None,
+    num_threads: _NumThreads = None,
 ) -> None:
     """Talk to an agent, and see how it comes to each of its calls."""
     from agentform.cli.chat.run import run_chat
@@ -348,4 +380,22 @@ def chat(
         conversation=conversation,
         cache_dir=cache_dir,
         decider=decider,
+        num_threads=num_threads,
     )
+
+
+@app.command()
+def mcp(
+    model: Annotated[str, typer.Option(help="A catalogue name, model folder, hub id, URL or `module:attribute`.")] = (
+        "smollm2-135m"
+    ),
+    port: Annotated[
+        int | None, typer.Option(min=1, help="Serve over streamable HTTP at this port, on this machine only.")
+    ] = None,
+    cache_dir: Annotated[Path | None, typer.Option(help="Keep what was read here, over restarts.")] = None,
+    num_threads: _NumThreads = None,
+) -> None:
+    """Offer `fill` and `decide` as an MCP server, over stdin and stdout or over HTTP."""
+    from agentform.cli.mcp_server import serve_forms
+
+    serve_forms(Console(stderr=True), model, port=port, cache_dir=cache_dir, num_threads=num_threads)

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from agentform._util.paths import cache_home
 from agentform.cli.demo.view import evidence_table
-from agentform.cli.engine_spec import open_engine
+from agentform.cli.loading import opened
 from agentform.cli.safe_text import SafeText
 from agentform.deciders import load_decider
 from agentform.errors import CallError, InvalidInput
@@ -37,6 +37,7 @@ def fill_texts(
     instructions: str = "",
     as_json: bool = False,
     cache_dir: Path | None = None,
+    num_threads: int | None = None,
     decider: str | None = None,
 ) -> int:
     """Fill the form from each text file (`-` is stdin) and print it; returns how many could not be filled.
@@ -48,8 +49,7 @@ def fill_texts(
     read = [(name, _read(name)) for name in texts]
     second = None if decider is None else load_decider(decider)
     progress = Console(stderr=True)
-    with progress.status(f"loading {model} …"):
-        engine = open_engine(model, **({} if cache_dir is None else {"cache_dir": cache_dir}))
+    engine = opened(progress, model, cache_dir=cache_dir, num_threads=num_threads)
 
     async def run() -> int:
         priors, num_failed = PriorStore(cache_home() / "priors"), 0

@@ -11,8 +11,9 @@ import anyio
 from rich.console import Console
 from rich.logging import RichHandler
 
+from agentform._util.install import install_line
 from agentform._util.paths import cache_home
-from agentform.cli.engine_spec import open_engine
+from agentform.cli.loading import opened
 from agentform.cli.safe_text import SafeText
 from agentform.deciders import load_decider
 from agentform.errors import InvalidInput, MissingDependency
@@ -23,7 +24,13 @@ __all__ = ["serve_model"]
 
 
 def serve_model(
-    console: Console, model: str, settings: ServerSettings, *, cache_dir: Path | None, decider: str | None = None
+    console: Console,
+    model: str,
+    settings: ServerSettings,
+    *,
+    cache_dir: Path | None,
+    decider: str | None = None,
+    num_threads: int | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM; `decider` is the address of a decision model.
 
@@ -37,13 +44,12 @@ def serve_model(
         from agentform.serve.app import Service
         from agentform.serve.server import Server
     except ImportError as error:
-        raise MissingDependency("agentform serve needs the extra: pip install 'agentform[serve]'") from error
+        raise MissingDependency(f"agentform serve needs its extra: {install_line('serve')}") from error
     logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[RichHandler(console=console)])
     second = None if decider is None else load_decider(decider)
     listener = _listen(settings)
     started = time.perf_counter()
-    with console.status(f"loading {model} …"):
-        engine = open_engine(model, **({} if cache_dir is None else {"cache_dir": cache_dir}))
+    engine = opened(console, model, cache_dir=cache_dir, num_threads=num_threads)
     service = Service(engine=engine, settings=settings, priors=PriorStore(cache_home() / "priors"), decider=second)
     host, port = listener.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host

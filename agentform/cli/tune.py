@@ -12,12 +12,12 @@ import anyio
 from rich.console import Console
 from rich.progress import Progress
 
+from agentform.cli.loading import opened
 from agentform.cli.tables import Table
 from agentform.errors import InvalidInput
 from agentform.forms.coupling import Coupling, probe
 from agentform.forms.prompt_style import LEAD_INS
 from agentform.forms.tuning import CALIBRATIONS, Example, Tuned, tune
-from agentform.runtime.load import load_engine
 from agentform.runtime.models.tuned_scoring import write_scoring
 from agentform.schema.target import Target
 
@@ -70,10 +70,10 @@ def _lines(file: Path, convert: Callable[[Any], T]) -> list[T]:
     return found
 
 
-def tune_model(console: Console, model: str, file: Path, *, keep: bool) -> Tuned:
+def tune_model(console: Console, model: str, file: Path, *, keep: bool, num_threads: int | None = None) -> Tuned:
     """Tune a model on a file, show what was found and keep it for the model unless told not to."""
     examples = read_examples(file)
-    engine = load_engine(model)
+    engine = opened(Console(stderr=True), model, cache_dir=None, num_threads=num_threads)
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("scoring examples")
         found = anyio.run(
@@ -98,10 +98,12 @@ def _trials(found: Tuned) -> Table:
     return table
 
 
-def probe_target(console: Console, target: Target, model: str, file: Path) -> list[Coupling]:
+def probe_target(
+    console: Console, target: Target, model: str, file: Path, *, num_threads: int | None = None
+) -> list[Coupling]:
     """Measure which fields of a target depend on one another, and name the declarations that are missing."""
     texts = read_texts(file)
-    engine = load_engine(model)
+    engine = opened(Console(stderr=True), model, cache_dir=None, num_threads=num_threads)
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("probing pairs")
         found = anyio.run(

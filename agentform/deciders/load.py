@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from agentform._util.install import install_line
 from agentform.errors import MissingDependency
 from agentform.forms.decider import Decider
 from agentform.forms.langchain_decider import DeciderSource, decider_of
@@ -50,7 +51,7 @@ def load_decider(
     except ModuleNotFoundError as error:
         if error.name != "httpx":
             raise
-        raise MissingDependency("httpx is needed to ask a server: pip install 'agentform[client]'") from error
+        raise MissingDependency(f"httpx is needed to ask a server: {install_line('client')}") from error
     url, _, named = source.partition("#")
     key = api_key or os.environ.get(_KEY_VARIABLE) or None
     asked = SystemOneModel(url, model=model or named or None, api_key=key, timeout_s=timeout_s, **connection)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ from agentform.runtime.engine import Branch, Engine, Tokenizer
 from agentform.schema.form import pointer
 
 __all__ = ["Priors", "Scoring", "answer_from", "choose", "require_confidence"]
+
+_LOG = logging.getLogger("agentform.priors")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +91,7 @@ class Priors:
         missing = {keys[i]: questions[i].for_prior for i, prior in enumerate(known) if prior is None}
         measured = dict[str, tuple[float, ...]]()
         if missing:
+            _LOG.info("measuring how the model leans in %d questions, once for this prompt …", len(missing))
             measured = dict(zip(missing, await self._measure(session, list(missing.values()), scoring), strict=True))
         for key, prior in measured.items():
             self._store.put(key, prior)

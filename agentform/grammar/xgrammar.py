@@ -1,4 +1,4 @@
-"""xgrammar as a second grammar engine behind the same GrammarSpec; needs `pip install 'agentform[xgrammar]'`."""
+"""xgrammar as a second grammar engine behind the same GrammarSpec; needs the extra "xgrammar"."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from agentform._util.install import install_line
 from agentform._util.lru import BoundedDict
 from agentform.errors import GrammarError, MissingDependency, Relaxation
 from agentform.grammar.compile import parse_schema
@@ -196,7 +197,7 @@ def _imported() -> Any:
     try:
         import xgrammar
     except ImportError as error:
-        raise MissingDependency("this grammar engine needs: pip install 'agentform[xgrammar]'") from error
+        raise MissingDependency(f"this grammar engine needs: {install_line('xgrammar')}") from error
     return xgrammar
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from agentform._util.install import install_line
 from agentform.errors import InvalidRequest, MissingDependency
 from agentform.runtime.models.catalogue import CATALOGUE
 from agentform.runtime.models.machine import Machine, this_machine
@@ -100,9 +101,7 @@ def _either(
             why = f"{_float32(machine)}; llama.cpp loads and writes faster, in a third of the memory"
             return EngineChoice(engine="llama_cpp", path=catalogue_gguf(entry, progress=progress), why=why)
         if not machine.has_torch:
-            raise MissingDependency(
-                "no engine is installed here: pip install 'agentform[llama]', or 'agentform[torch]'"
-            )
+            raise MissingDependency(f"no engine is installed here: {install_line('llama')}, or {install_line('torch')}")
     folder = resolve_model(name, progress=progress)
     return EngineChoice(engine="torch", path=folder, why="it was asked for" if asked else _folder_reason(machine))
 
@@ -114,7 +113,7 @@ def _folder_reason(machine: Machine | None) -> str:
     if found.has_bfloat16:
         return "torch computes in bfloat16 on this processor"
     return (
-        f"{_float32(found)}; a GGUF file of the model would run several times faster, on llama.cpp (agentform[llama])"
+        f"{_float32(found)}; a GGUF file of the model would run several times faster, on llama.cpp (the extra [llama])"
     )
 
 

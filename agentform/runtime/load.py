@@ -7,10 +7,12 @@ import os
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from agentform._util.install import install_line
 from agentform._util.paths import cache_home
 from agentform.errors import InvalidRequest, MissingDependency
 from agentform.runtime.choice import EngineChoice, choose_engine
 from agentform.runtime.engine import Engine
+from agentform.runtime.idle_threads import let_idle_threads_sleep
 from agentform.runtime.models.extras import torch_extra
 from agentform.runtime.prior_store import PriorStore
 
@@ -36,6 +38,7 @@ def load_engine(name: str, *, engine: str | None = None, **options: Any) -> Engi
     "sglang:" before the name loads it into SGLang; `options` are then SGLang's server arguments.
     For a URL (``http://host:30000``, ``https://…``) they are SGLangServer's; after a ``#`` the URL may name the
     tokenizer, and AGENTFORM_ENGINE_KEY may hold the `api_key`.
+    OpenMP's threads sleep while they wait, unless OMP_WAIT_POLICY, GOMP_SPINCOUNT or KMP_BLOCKTIME is set.
     Label priors that the engine measures are kept on disk, in the user's cache folder.
 
     Raises:
@@ -59,6 +62,7 @@ def _loaded(name: str, engine: str | None, options: dict[str, Any]) -> Engine:
             _sglang_engine(name.removeprefix(_SGLANG), options) if name.startswith(_SGLANG) else _server(name, options)
         )
     else:
+        let_idle_threads_sleep()
         choice = choose_engine(name, asked=engine, settings=options)
         loaded = (_llama_cpp if choice.engine == "llama_cpp" else _torch)(choice, name, options)
     loaded.priors = PriorStore(cache_home() / "priors")
@@ -105,7 +109,7 @@ def server_class() -> type[SGLangServer]:
     except ModuleNotFoundError as error:
         if error.name != "httpx":
             raise
-        raise MissingDependency("httpx is needed to speak to a server: pip install 'agentform[client]'") from error
+        raise MissingDependency(f"httpx is needed to speak to a server: {install_line('client')}") from error
     return SGLangServer
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from agentform._util.install import install_line
 from agentform.errors import InvalidInput, MissingDependency
 
 __all__ = ["needs", "registering"]
@@ -20,7 +21,7 @@ def needs(extra: str, package: str) -> Generator[None]:
     try:
         yield
     except ImportError as error:
-        raise MissingDependency(f"{package} is needed here: pip install 'agentform[{extra}]'") from error
+        raise MissingDependency(f"{package} is needed here: {install_line(extra)}") from error
 
 
 @contextmanager

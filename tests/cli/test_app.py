@@ -8,6 +8,7 @@ import sys
 import pytest
 from rich.console import Console
 
+from agentform.cli.app import main
 from agentform.cli.demo.script import default_script, read_script
 from agentform.cli.demo.view import Cost, cost_table
 from agentform.errors import InvalidInput
@@ -128,3 +129,14 @@ def test_demo_decides_every_call_and_accounts_for_it(weights_folder, tmp_path):
     assert "legal mass" in done.stdout
     assert "What it cost" in done.stdout
     assert "Where is my order AB-1042?" in done.stdout
+
+
+def test_doctor_and_version_say_what_is_here(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("AGENTFORM_HOME", str(tmp_path))
+    for arguments, shown in ((["--version"], ["agentform 0."]), (["doctor"], ["cores", "[mcp]", "not fetched: "])):
+        monkeypatch.setattr("sys.argv", ["agentform", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out = capsys.readouterr().out
+        assert not ended.value.code
+        assert all(text in out for text in shown), out

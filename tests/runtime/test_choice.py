@@ -31,7 +31,7 @@ def places(monkeypatch, tmp_path):
         (AVX2, "llama_cpp", "no bfloat16 arithmetic"),
         (AVX512, "torch", "bfloat16 on this processor"),
         (GPU, "torch", "on the GPU"),
-        (NO_LLAMA, "torch", "agentform[llama]"),
+        (NO_LLAMA, "torch", "[llama]"),
     ],
 )
 def test_a_model_that_both_run_goes_to_the_faster_one(places, machine, engine, why):

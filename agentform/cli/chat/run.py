@@ -18,7 +18,7 @@ from agentform.agent.sqlite_store import SQLiteStore
 from agentform.cli.cache_stats import show_statistics
 from agentform.cli.chat.tools import load_tools
 from agentform.cli.chat.view import TurnView
-from agentform.cli.engine_spec import open_engine
+from agentform.cli.loading import opened
 from agentform.cli.mcp_tools import connected, show_left_out
 from agentform.cli.safe_text import SafeText
 from agentform.deciders import load_decider
@@ -50,6 +50,7 @@ def run_chat(
     instructions: str = "",
     conversation: str | None = None,
     cache_dir: Path | None = None,
+    num_threads: int | None = None,
     limits: Limits | None = None,
     decider: str | None = None,
 ) -> None:
@@ -65,8 +66,7 @@ def run_chat(
     toolbox = load_tools(tools, chat.ask)
     with connected(mcp, toolbox) as toolbox:
         show_left_out(console, toolbox)
-        with console.status(f"loading {model} …"):
-            engine = open_engine(model, **({} if cache_dir is None else {"cache_dir": cache_dir}))
+        engine = opened(console, model, cache_dir=cache_dir, num_threads=num_threads)
         try:
             chat.start(engine, toolbox, instructions, limits or Limits(), second)
             chat.run()

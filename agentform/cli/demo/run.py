@@ -15,13 +15,13 @@ from agentform.agent.conversation import Conversation
 from agentform.cli.demo.desk import INSTRUCTIONS, SupportDesk
 from agentform.cli.demo.script import read_script
 from agentform.cli.demo.view import Cost, cost_table, show_event
+from agentform.cli.loading import opened
 from agentform.cli.safe_text import SafeText
 from agentform.decoding.limits import Limits
 from agentform.errors import CallError
 from agentform.forms.label_prior import PriorStore
 from agentform.messages import Usage
 from agentform.runtime.engine import Engine
-from agentform.runtime.load import load_engine
 from agentform.turn.reasoning import Reasoning
 
 __all__ = ["LIMITS", "REASONING", "reasoning_of", "run_demo"]
@@ -36,7 +36,7 @@ def reasoning_of(engine: Engine) -> Reasoning:
     return Reasoning() if engine.tokenizer.has_tool_template else REASONING
 
 
-async def run_demo(file: Path, *, model: str, console: Console) -> list[Cost]:
+async def run_demo(file: Path, *, model: str, console: Console, num_threads: int | None = None) -> list[Cost]:
     """Serve every customer in `file`; returns what each message cost.
 
     Raises:
@@ -45,7 +45,7 @@ async def run_demo(file: Path, *, model: str, console: Console) -> list[Cost]:
     """
     customers = read_script(file)
     started = time.perf_counter()
-    engine = load_engine(model)
+    engine = opened(console, model, cache_dir=None, num_threads=num_threads)
     load_s = time.perf_counter() - started
     costs: list[Cost] = []
     try:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from agentform._util.install import install_line
 from agentform.errors import EngineError
 
 __all__ = ["DecodeBatch", "Layout", "layout_of"]
@@ -172,7 +173,7 @@ def layout_of(version: str) -> Layout:
 def _what_would_do() -> str:
     return (
         f"it is bound to {' and '.join(sorted(_LAYOUTS))}, which llama-cpp-python 0.3.36 and xllamacpp 2026.10.11549 "
-        "(pip install 'agentform[llama]') hold"
+        f"({install_line('llama')}) hold"
     )
 
 

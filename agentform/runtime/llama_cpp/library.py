@@ -14,6 +14,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec
 from pathlib import Path
 
+from agentform._util.install import install_line
 from agentform.errors import EngineError, MissingDependency
 
 __all__ = ["VARIABLE", "find_library"]
@@ -35,7 +36,7 @@ def find_library(environment: Mapping[str, str] | None = None) -> Path:
     found = _of_xllamacpp() or _of_llama_cpp_python()
     if found is None:
         raise MissingDependency(
-            "llama.cpp is needed to run GGUF files: pip install 'agentform[llama]', or install llama-cpp-python "
+            f"llama.cpp is needed to run GGUF files: {install_line('llama')}, or install llama-cpp-python "
             f"(0.3.36), or set {VARIABLE} to the libllama of a build of your own"
         )
     return found

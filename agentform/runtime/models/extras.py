@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
 
+from agentform._util.install import install_line
 from agentform.errors import MissingDependency
 
 __all__ = ["fetch_extra", "torch_extra"]
@@ -16,7 +17,7 @@ def torch_extra() -> AbstractContextManager[None]:
     Raises:
         MissingDependency: an optional package is not installed.
     """
-    return _extra("pip install 'agentform[torch]'")
+    return _extra(install_line("torch"))
 
 
 def fetch_extra() -> AbstractContextManager[None]:
@@ -25,7 +26,7 @@ def fetch_extra() -> AbstractContextManager[None]:
     Raises:
         MissingDependency: an optional package is not installed.
     """
-    return _extra("pip install 'agentform[torch]', or 'agentform[llama]' for GGUF files")
+    return _extra(f"{install_line('torch')}, or {install_line('llama')} for GGUF files")
 
 
 @contextmanager

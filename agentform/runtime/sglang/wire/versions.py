@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
+from agentform._util.install import install_line
 from agentform.errors import EngineError, MissingDependency
 
 __all__ = ["SUPPORTED_VERSIONS", "check_version"]
@@ -23,7 +24,7 @@ def check_version() -> str:
         found = version("sglang")
     except PackageNotFoundError as error:
         raise MissingDependency(
-            "sglang is needed for models named sglang:…; pip install 'agentform[sglang]', see docs/sglang.md"
+            f"sglang is needed for models named sglang:…; {install_line('sglang')}, see docs/sglang.md"
         ) from error
     if found not in SUPPORTED_VERSIONS:
         raise EngineError(
