@@ -185,20 +185,32 @@ async def test_the_time_until_there_is_a_thread_is_not_the_tools(monkeypatch):
     few = Threads("few", 1)
     monkeypatch.setattr(sys.modules["agentform.tools.tool"], "TOOLS", few)
 
-    @tool(timeout_s=1)
+    begun: list[float | None] = []
+
+    def clock(seconds):
+        begun.append(seconds)
+        return anyio.move_on_after(seconds)
+
+    monkeypatch.setattr(sys.modules["agentform.tools.policy"], "anyio", SimpleNamespace(move_on_after=clock))
+
+    @tool(timeout_s=PATIENCE_S)
     def quick() -> str:
         """Is quick."""
         return "quick"
 
-    async def release(held):
-        async with held:
-            await anyio.sleep(1.5)  # longer than the tool may take
+    results = []
+
+    async def run():
+        results.append(await told(quick))
 
     with anyio.fail_after(PATIENCE_S):
         async with anyio.create_task_group() as group:
-            group.start_soon(release, few.place())
-            await anyio.wait_all_tasks_blocked()
-            assert (await told(quick)).content == "quick"
+            async with few.place():
+                group.start_soon(run)
+                await anyio.wait_all_tasks_blocked()
+                assert begun == []
+    assert begun == [PATIENCE_S]
+    assert results[0].content == "quick"
 
 
 async def test_any_number_of_blocked_tools_keeps_nothing_else_from_being_done(tmp_path):

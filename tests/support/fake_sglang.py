@@ -27,7 +27,7 @@ from agentform.runtime.engine import Branch, Engine, GenerateRequest, Sampling, 
 from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
 from tests.support.waiting import Background
 
-__all__ = ["Asked", "FakeSGLang", "Fault", "Listening", "served"]
+__all__ = ["Asked", "FakeSGLang", "Fault", "Listening", "held_port", "served"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,11 +249,23 @@ class Listening:
 
 
 @contextmanager
+def held_port() -> Iterator[int]:
+    """A port that stays ours while nobody listens there: no other socket gets it, a client's least of all."""
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        holder.bind(("127.0.0.1", 0))
+        yield holder.getsockname()[1]
+
+
+@contextmanager
 def served(fake: Any, *, port: int = 0, **tls: Any) -> Iterator[Listening]:
-    """Serve an object's ASGI `app` until the block is left; `tls` are uvicorn's own `ssl_` settings."""
+    """Serve an object's ASGI `app` until the block is left; `tls` are uvicorn's own `ssl_` settings.
+
+    A `port` is one of `held_port`, which others may listen at one after the other.
+    """
     config = uvicorn.Config(fake.app, log_config=None, lifespan="off", timeout_graceful_shutdown=0, **tls)
     server = uvicorn.Server(config)
-    with socket.create_server(("127.0.0.1", port), reuse_port=False) as listener:
+    with socket.create_server(("127.0.0.1", port), reuse_port=bool(port)) as listener:
         thread = Background(lambda: server.run(sockets=[listener]))
         try:
             yield Listening(port=listener.getsockname()[1], scheme="https" if tls else "http")

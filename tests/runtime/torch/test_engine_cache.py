@@ -47,9 +47,9 @@ async def test_a_request_waits_for_positions_that_others_hold(make_engine, gate,
         group.start_soon(run, "first", SYSTEM)
         await gate.reached(1)
         group.start_soon(run, "second", tuple(range(90, 130)))
-        await anyio.sleep(0.02)  # trio starts tasks in no fixed order
+        await anyio.wait_all_tasks_blocked()  # trio starts tasks in no fixed order
         group.start_soon(run, "third", tuple(range(150, 190)))
-        await anyio.sleep(0.02)
+        await anyio.wait_all_tasks_blocked()
         gate.open()
     assert finished == [("first", True), ("second", True), ("third", True)]
     # 30 + 20 held by the first leave no room for 40 + 20: no step ever held tokens of two requests.
@@ -69,7 +69,7 @@ async def test_a_prompt_is_shared_before_its_first_completion_ends(make_engine, 
             second["usage"] = (await complete(engine, (*SYSTEM, 7), 2)).usage
 
         group.start_soon(run)
-        await anyio.sleep(0.02)
+        await anyio.wait_all_tasks_blocked()
         gate.open()
     assert second["usage"].cached_tokens == len(SYSTEM)
 

@@ -86,6 +86,7 @@ async def test_deadline_counts_the_wait_in_the_queue(make_engine, gate):
 
         group.start_soon(run)
         await begun.wait()
+        await anyio.wait_all_tasks_blocked()
         await anyio.sleep(0.05)  # the deadline has begun with the request
         gate.open()
     assert late["last"].finish == "deadline"
@@ -111,7 +112,7 @@ async def test_a_step_that_fails_for_one_request_spares_the_others(make_engine, 
         await gate.reached(1)
         group.start_soon(run, "bad", tuple(range(100, 123)))
         group.start_soon(run, "small", (7, 8, 9))
-        await anyio.sleep(0.02)
+        await anyio.wait_all_tasks_blocked()
         gate.open()
     assert isinstance(outcomes["bad"], EngineError)
     assert isinstance(outcomes["bad"].__cause__, RuntimeError)
@@ -166,7 +167,7 @@ async def test_closing_ends_requests_in_flight_and_refuses_later_ones(make_engin
         group.start_soon(run)
         await gate.reached(1)
         group.start_soon(engine.aclose)
-        await anyio.sleep(0.01)
+        await anyio.wait_all_tasks_blocked()
         gate.open()
     with pytest.raises(EngineClosed):
         await engine.score(SCORE)

@@ -220,7 +220,7 @@ async def test_a_step_that_fails_for_one_spares_the_state_of_the_others(make_hyb
         await gate.reached(1)
         group.start_soon(run, "bad", tuple(range(100, 123)))
         group.start_soon(run, "small", (7, 8, 9))
-        await anyio.sleep(0.02)
+        await anyio.wait_all_tasks_blocked()
         gate.open()
     assert isinstance(outcomes["bad"], EngineError)
     assert isinstance(outcomes["bad"].__cause__, RuntimeError)

@@ -26,8 +26,8 @@ from agentform.runtime.sglang.wire.retry_policy import RetryPolicy
 from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
 from tests.runtime.sglang.conftest import SOON
 from tests.support.engines import complete
-from tests.support.fake_sglang import FakeSGLang, Fault, served
-from tests.support.waiting import PATIENCE_S, background
+from tests.support.fake_sglang import FakeSGLang, Fault, held_port, served
+from tests.support.waiting import PATIENCE_S, background, eventually
 
 pytestmark = pytest.mark.anyio
 PROMPT = tuple(range(20, 60))
@@ -179,29 +179,24 @@ async def test_silence_is_unavailable_and_not_asked_again(connect, fake):
 
 
 async def test_a_server_that_comes_back_is_asked_again(fake):
-    patient = RetryPolicy(retries=2000, first_wait_s=0.01, longest_wait_s=0.01)
-    with served(fake) as first:
-        server = SGLangServer(first.url, retries=patient)
-        await complete(server, PROMPT, 2)
-    async with anyio.create_task_group() as group:
-        group.start_soon(complete, server, PROMPT, 5)
-        group.start_soon(server.score, SCORE)
-        await anyio.sleep(0.05)
-        with served(fake, port=first.port):
-            with anyio.fail_after(PATIENCE_S):
-                while len(fake.requests_of()) < 3:  # noqa: ASYNC110 - a thread's state
-                    await anyio.sleep(0.01)
-            await server.score(SCORE)
+    patient = RetryPolicy(retries=100_000, first_wait_s=0.01, longest_wait_s=0.01)
+    with held_port() as port:
+        with served(fake, port=port) as first:
+            server = SGLangServer(first.url, retries=patient)
+            await complete(server, PROMPT, 2)
+        async with anyio.create_task_group() as group:
+            group.start_soon(complete, server, PROMPT, 5)
+            group.start_soon(server.score, SCORE)
+            await anyio.sleep(0.05)
+            with served(fake, port=port):
+                await eventually(lambda: len(fake.requests_of()) >= 3)
+                await server.score(SCORE)
     await server.aclose()
 
 
 @SERVER
 async def test_another_model_after_an_outage_is_not_taken_for_the_same(fake):
-    patient = RetryPolicy(retries=2000, first_wait_s=0.01, longest_wait_s=0.01)
-    with served(fake) as first:
-        server = SGLangServer(first.url, retries=patient)
-        await complete(server, PROMPT, 2)
-    fake.weight_version = "trained on"
+    patient = RetryPolicy(retries=100_000, first_wait_s=0.01, longest_wait_s=0.01)
     failed: list[EngineError] = []
 
     async def work():
@@ -210,12 +205,16 @@ async def test_another_model_after_an_outage_is_not_taken_for_the_same(fake):
         except EngineError as error:
             failed.append(error)
 
-    async with anyio.create_task_group() as group:
-        group.start_soon(work)
-        await anyio.sleep(0.05)
-        with served(fake, port=first.port), anyio.fail_after(PATIENCE_S):
-            while not failed:  # noqa: ASYNC110
-                await anyio.sleep(0.01)
+    with held_port() as port:
+        with served(fake, port=port) as first:
+            server = SGLangServer(first.url, retries=patient)
+            await complete(server, PROMPT, 2)
+        fake.weight_version = "trained on"
+        async with anyio.create_task_group() as group:
+            group.start_soon(work)
+            await anyio.sleep(0.05)
+            with served(fake, port=port):
+                await eventually(lambda: failed)
     assert isinstance(failed[0], ModelMismatch)
     assert len(fake.requests_of()) == 1
     await server.aclose()
@@ -241,9 +240,7 @@ def dropping():
 
 
 def test_nobody_there():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    with pytest.raises(EngineUnavailable, match=r"cannot be reached: .*; tried 4 times"):
+    with held_port() as port, pytest.raises(EngineUnavailable, match=r"cannot be reached: .*; tried 4 times"):
         SGLangServer(f"http://127.0.0.1:{port}", retries=SOON)
 
 
