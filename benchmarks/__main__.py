@@ -13,6 +13,7 @@ BENCHMARKS = {
     "desk": "benchmarks.desk",
     "gpu": "benchmarks.gpu",
     "kernels": "benchmarks.kernels",
+    "own_language": "benchmarks.own_language",
     "peers": "benchmarks.peers",
     "rows": "benchmarks.rows",
     "scale_out": "benchmarks.sglang.scale_out",

@@ -29,6 +29,8 @@ __all__ = ["run"]
 
 _CALLS = 10_000
 _SEED = 15
+_TRIES = 1_000
+"""Texts that are drawn for a format that can hold few."""
 _LETTERS = string.ascii_letters + string.digits + " _-.,:;!?/\\'\"{}[]()&%$#@*+=~\n\téüßñЖ日本語🚀"
 _TOOL = ToolText(
     name="get_weather_0",
@@ -186,12 +188,13 @@ def _value(draw: random.Random, kind: str, format: ToolCallFormat, depth: int = 
 def _text(draw: random.Random, format: ToolCallFormat) -> str:
     """Any text but such as the format cannot hold: it would end the value, or the template trims it."""
     style = format.arguments
-    while True:
+    for _ in range(_TRIES):
         text = "".join(draw.choice(_LETTERS) for _ in range(draw.randint(0, 24)))
         if not isinstance(style, Elements):
             return text
         if text == text.strip() and style.can_hold(text):
             return text
+    return "x"
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> Table:

@@ -41,6 +41,7 @@ class Session:
         self.call_usage = Usage()
         """What the current call of the turn has used, the free text before the first one included."""
         self._usage_before = Usage()
+        self._branch_off: int | None = None
         self._ends = engine.tokenizer.eos_ids
         self._deadline = Deadline(limits.deadline_s)
         self._conversation = conversation
@@ -55,6 +56,7 @@ class Session:
     def begin_turn(self) -> None:
         """Count `turn_usage` and `call_usage` from here."""
         self._usage_before, self.turn_usage, self.prompt_usage = self.usage, Usage(), None
+        self._branch_off = None
         self.begin_call()
 
     def begin_call(self) -> None:
@@ -65,6 +67,10 @@ class Session:
         """Add what was used on behalf of the current turn."""
         self.turn_usage += usage
         self.call_usage += usage
+
+    def branch_off(self, num_tokens: int) -> None:
+        """Say that the prompts of later turns go another way after so many tokens of this turn's."""
+        self._branch_off = num_tokens
 
     def move_to(self, engine: Engine) -> None:
         """Send further requests to another engine."""
@@ -151,8 +157,11 @@ class Session:
         return max_tokens if most is None else max(0, min(max_tokens, most - self.usage.completion_tokens))
 
     def _boundaries(self, prompt_ids: Sequence[int]) -> tuple[int, ...]:
-        """The ends of the prompt's messages: where a later prompt goes on, or goes another way."""
-        return tuple(at + 1 for at, token in enumerate(prompt_ids) if token in self._ends)
+        """The ends of messages, and what `branch_off` said: where a later prompt goes on, or goes another way."""
+        ends = {at + 1 for at, token in enumerate(prompt_ids) if token in self._ends}
+        if self._branch_off is not None and self._branch_off < len(prompt_ids):
+            ends.add(self._branch_off)
+        return tuple(sorted(ends))
 
     def remaining_s(self) -> float | None:
         """Seconds left until the deadline, or `None` without one.

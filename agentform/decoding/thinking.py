@@ -106,12 +106,23 @@ async def think_first(
     if marks is None or thinking.effort == "none" or not thinking.max_tokens:
         return settle(tokenizer, format, prompt_ids)
     text = tokenizer.decode(prompt_ids[-_LOOKED_AT:])
+    if marks.kept != "always":
+        session.branch_off(_before_thought(tokenizer, marks, prompt_ids))
     if not _is_open(marks, text):
         if text.rstrip().endswith(marks.close.strip()) or not await _begins(session, marks, prompt_ids, thinking):
             return settle(tokenizer, format, prompt_ids)
         opened = advance(tokenizer, TokenContext(ids=prompt_ids), marks.open)
         prompt_ids = opened.token_ids(tokenizer)
     return await _thought(session, marks, prompt_ids, thinking, emit)
+
+
+def _before_thought(tokenizer: Tokenizer, marks: ReasoningMarks, prompt_ids: tuple[int, ...]) -> int:
+    """How many tokens stand before the thought that a prompt opens: what stays when the thought is left out."""
+    for num_last in range(1, min(_LOOKED_AT, len(prompt_ids)) + 1):
+        last = tokenizer.decode(prompt_ids[-num_last:])
+        if marks.open.strip() and last.startswith(marks.open.strip()):
+            return len(prompt_ids) - num_last
+    return len(prompt_ids)
 
 
 async def _begins(session: Session, marks: ReasoningMarks, prompt_ids: tuple[int, ...], thinking: Thinking) -> bool:

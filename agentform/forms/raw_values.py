@@ -1,14 +1,14 @@
 """Free arguments in styles that write them as they are: they end where their closing mark stands.
 
-A string between ``<parameter=city>`` and ``</parameter>`` has no grammar but its end: the text is generated up to the
-closing mark, which therefore is never a part of it, and is JSON text from there on. What its schema asks beyond that is
-checked when the form is whole.
+A string between ``<parameter=city>`` and ``</parameter>`` is generated up to the closing mark, which therefore is never
+a part of it, and is JSON text from there on. Its pattern, lengths and options are a grammar (`raw_grammar`); what its
+schema asks beyond that is checked when the form is whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
 from agentform.decoding.formats.probe import common_prefix
@@ -17,8 +17,10 @@ from agentform.decoding.formats.types import Elements
 from agentform.decoding.formats.values import JsonValues, read_any
 from agentform.decoding.session import Session
 from agentform.decoding.token_context import TokenContext, advance
-from agentform.errors import ArgumentMalformed, ArgumentsTruncated
+from agentform.errors import ArgumentMalformed, ArgumentsTruncated, GrammarError
 from agentform.forms.progress import Watch
+from agentform.forms.raw_grammar import raw_grammar
+from agentform.grammar.spec import GrammarSpec
 from agentform.schema.form import Free, pointer
 from agentform.schema.json_text import dumps
 
@@ -73,15 +75,32 @@ async def write_raw(session: Session, context: TokenContext, leaf: Free, raw: Ra
         ArgumentMalformed: what was written is no value of the leaf's type.
         EngineError: the engine cannot serve the request.
     """
+    grammar = raw_grammar(session.tokenizer, leaf, raw.stops) if raw.is_string else None
+    if grammar is not None:
+        with suppress(GrammarError):  # the engine cannot follow it; validation can
+            return await _written(session, context, leaf, raw, watch=watch, grammar=grammar)
+    return await _written(session, context, leaf, raw, watch=watch)
+
+
+async def _written(
+    session: Session,
+    context: TokenContext,
+    leaf: Free,
+    raw: RawValue,
+    *,
+    watch: Watch | None,
+    grammar: GrammarSpec | None = None,
+) -> str:
+    """The value's JSON text, generated under the grammar, or up to what stops it."""
     prompt_ids = _opened(session, context, raw).token_ids(session.tokenizer)
-    max_tokens = session.limits.argument_tokens
+    max_tokens, stop = session.limits.argument_tokens, () if grammar else raw.stops
     told = watch.leaf(pointer(leaf.path), lead="", follow="") if watch else None
     text, finish = "", None
-    async with aclosing(session.generate(prompt_ids, max_tokens=max_tokens, stop=raw.stops)) as chunks:
+    async with aclosing(session.generate(prompt_ids, max_tokens=max_tokens, stop=stop, grammar=grammar)) as chunks:
         async for chunk in chunks:
-            text, finish = text + chunk.text, chunk.finish or finish
+            text, finish = _before(text + chunk.text, raw.stops), chunk.finish or finish
             if told and raw.is_string:
-                await told.wrote(dumps(text)[:-1])
+                await told.wrote(dumps(_certain(text, raw.stops))[:-1])
     if finish == "length":
         written = dumps(text)[:-1] if raw.is_string else text
         raise ArgumentsTruncated(pointer=pointer(leaf.path), written=written, max_tokens=max_tokens)
@@ -89,6 +108,17 @@ async def write_raw(session: Session, context: TokenContext, leaf: Free, raw: Ra
     if told:
         await told.ended(json_text)
     return json_text
+
+
+def _before(text: str, stops: Sequence[str]) -> str:
+    """The text up to the mark that closes it: a grammar writes the mark too."""
+    return text[: min((at for at in map(text.find, stops) if at >= 0), default=len(text))]
+
+
+def _certain(text: str, stops: Sequence[str]) -> str:
+    """The text without an end with which a mark may begin."""
+    begun = (at for at in range(len(text)) if any(stop.startswith(text[at:]) for stop in stops))
+    return text[: next(begun, len(text))]
 
 
 def _opened(session: Session, context: TokenContext, raw: RawValue) -> TokenContext:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from agentform.decoding.formats.framing import CallFraming, before_calls
-from agentform.decoding.formats.types import ArgumentStyle, JsonObject
+from agentform.decoding.formats.types import ArgumentStyle, Elements, JsonObject
 from agentform.decoding.insertion_point import InsertionPoint
 from agentform.decoding.thinking import SettledPrompt, settle
 from agentform.decoding.token_context import TokenContext, advance
@@ -35,8 +35,10 @@ class CallPlacement:
 
     @property
     def after_name(self) -> str:
-        """What follows a tool's name."""
-        return CallFraming(format=self.format, id=_PROBE_ID).before_arguments
+        """What follows a tool's name; where nothing does, what an argument begins with."""
+        style = self.format.arguments
+        first = style.open if isinstance(style, Elements) else ""
+        return CallFraming(format=self.format, id=_PROBE_ID).before_arguments or first
 
     def framing(self, messages: Sequence[Message], name: str, num_calls: int) -> CallFraming:
         """Of the turn's next call, after `num_calls` of this turn and those of `messages`."""

@@ -23,7 +23,7 @@ from agentform.runtime.engine import Branch, Tokenizer
 __all__ = [
     "ANSWER",
     "CallMass",
-    "another_follows",
+    "another_call_mass",
     "answered",
     "call_mass",
     "choose_step",
@@ -199,8 +199,8 @@ async def choose_step(
     return chosen.evidence()
 
 
-async def another_follows(session: Session, format: ToolCallFormat, end: TokenContext) -> bool:
-    """Whether the beginning of another call is more probable than the end of the calls, after the call at `end`.
+async def another_call_mass(session: Session, format: ToolCallFormat, end: TokenContext) -> CallMass:
+    """What the model gives to another call after the one at `end`, and to the end of the calls.
 
     Raises:
         EngineError: the engine cannot serve the request.
@@ -210,11 +210,11 @@ async def another_follows(session: Session, format: ToolCallFormat, end: TokenCo
     done = _ids(tokenizer, advance(tokenizer, end, layout.section_close) if layout.section_close else end)
     kept = common_prefix(done, more)
     if kept == len(more):
-        return False
+        return CallMass(call=0.0, end=1.0)
     # Where the last token would merge with what comes next, the turn ends only after that token was written.
     ends = tuple(sorted(tokenizer.eos_ids)) if kept == len(done) else (done[kept],)
     [scores] = await session.score(more[:kept], [Branch(path=(), candidates=(more[kept], *ends))])
-    return scores[0] > max(scores[1:])
+    return CallMass(call=math.exp(scores[0]), end=sum(map(math.exp, scores[1:])))
 
 
 def _ids(tokenizer: Tokenizer, context: TokenContext) -> tuple[int, ...]:

@@ -39,7 +39,7 @@ from agentform.schema.target import Target
 from agentform.turn.call_placement import CallPlacement
 from agentform.turn.next_step import (
     ANSWER,
-    another_follows,
+    another_call_mass,
     answered,
     call_mass,
     choose_step,
@@ -356,10 +356,11 @@ class TurnRunner:
         if self.format.step_lead:
             decision = await self._step(session, end, True, options, answerable=True)
             return None if decision.value is None else decision
-        if not await another_follows(session, self.format, end):
+        mass = await another_call_mass(session, self.format, end)
+        if mass.call <= mass.end:
             return None
         before = self.places.name(end, self.format.layout.between)
-        return await self._tool(session, before, options)
+        return await self._tool(session, before, options, called=mass.call, answer=mass.end)
 
     async def _call(
         self,

@@ -85,6 +85,12 @@ CALLS: dict[str, str] = {
     + "{{ '<arg_key>' + key + '</arg_key>\\n<arg_value>' }}"
     + _RAW
     + "{{ '</arg_value>\\n' }}{% endfor %}{{ '</tool_call>' }}{% endfor %}",
+    "an element right after the name": _EACH
+    + "{{ '<tool_call>' + f.name }}"
+    + _ITEMS
+    + "{{ '<arg_key>' + key + '</arg_key><arg_value>' }}"
+    + _RAW
+    + "{{ '</arg_value>' }}{% endfor %}{{ '</tool_call>' }}{% endfor %}",
     "elements that say what is a string": "{{ '<calls>\\n' }}"
     + _EACH
     + "{{ '<invoke name=\"' + f.name + '\">\\n' }}"

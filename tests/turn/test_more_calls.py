@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from agentform.decoding.limits import Limits
 from agentform.decoding.session import Session
+from agentform.errors import Abstained
 from agentform.messages import Message, Usage
 from agentform.runtime.engine import Chunk
 from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
@@ -37,11 +40,11 @@ class Talker(RecordingEngine):
         yield Chunk(finish="stop", stop=request.stop[0], usage=Usage())
 
 
-async def turn(tokenizer, score_branch, parallel_calls=3):
+async def turn(tokenizer, score_branch, parallel_calls=3, **limits):
     engine = Talker(tokenizer, score_branch=score_branch)
     targets = {"ping": ping.target, "pong": pong.target}
     runner = TurnRunner(engine=engine, targets=targets)
-    session = Session(engine, limits=Limits(parallel_calls=parallel_calls))
+    session = Session(engine, limits=Limits(parallel_calls=parallel_calls, **limits))
 
     async def ignore(event):
         del event
@@ -106,3 +109,23 @@ async def test_one_call_is_enough_by_default(tokenizer):
 
     _, names, _ = await turn(tokenizer, never, parallel_calls=1)
     assert len(names) == 1
+
+
+@pytest.mark.parametrize("limits", [{"min_probability": 0.8}, {"min_legal_mass": 0.9}])
+async def test_another_call_keeps_to_the_limits_as_the_first_does(tokenizer, limits):
+    def unsure(prompt, branch):
+        if "</tool_call>" not in prompt:
+            return tuple(-9.0 * i for i, _ in enumerate(branch.candidates))
+        if not set(branch.candidates) & tokenizer.eos_ids:
+            return tuple(-9.0 * i for i, _ in enumerate(branch.candidates))[::-1]
+        end = 0.3 / len(tokenizer.eos_ids)
+        return tuple(math.log(end if c in tokenizer.eos_ids else 0.5) for c in branch.candidates)
+
+    with pytest.raises(Abstained, match="the next step"):
+        await turn(tokenizer, unsure, **limits)
+    _, names, made = await turn(tokenizer, unsure)
+    assert sorted(names) == ["ping", "pong"]
+    decision = made.message.calls[1].decision
+    assert decision.probability == pytest.approx(0.5 / 0.8, abs=1e-3)
+    assert decision.legal_mass == pytest.approx(0.8, abs=1e-3)
+    assert decision.alternatives[0].value is None

@@ -68,7 +68,12 @@ def _elements(probe: Probe) -> Elements:
         separator=between[len(string_close) : len(between) - len(opening)],
         sort_keys=ordered,
     )
-    return _with_spellings(probe, found, number.before, rest)
+    found = _with_spellings(probe, found, number.before, rest)
+    if found.string_values is None and not found.string_close.strip():
+        raise Unlearnable(
+            "the template writes strings without a mark at their end, so that they cannot be told from it"
+        )
+    return found
 
 
 class _Split:

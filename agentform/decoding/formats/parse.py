@@ -117,16 +117,26 @@ class _Reader:
     def _call(self, text: str, at: int) -> tuple[ParsedCall, int]:
         pieces, found = self._layout.call, dict[Slot, Any]()
         for position, piece in enumerate(pieces):
-            following = next((p for p in pieces[position + 1 :] if isinstance(p, str)), "")
+            following = self._following(position)
             if isinstance(piece, str):
                 at = _literal(text, at, piece, last=position == len(pieces) - 1)
             elif piece is Slot.ARGUMENTS:
                 found[piece], at = self._arguments(text, at, str(found.get(Slot.NAME, "")), following)
             else:
-                found[piece], at = _slot(text, at, piece, following)
+                found[piece], at = _slot(text, at, piece, *self._ends(position, following))
         name = str(found.get(Slot.NAME, ""))
         self._check_known(name)
         return ParsedCall(name=name, arguments=found[Slot.ARGUMENTS], id=str(found.get(Slot.ID, ""))), at
+
+    def _following(self, position: int) -> str:
+        """The next fixed text after a piece."""
+        return next((piece for piece in self._layout.call[position + 1 :] if isinstance(piece, str)), "")
+
+    def _ends(self, position: int, following: str) -> tuple[str, ...]:
+        """What may stand after a slot: arguments that come right after it begin with a mark of their own, if any do."""
+        style, later = self._format.arguments, self._layout.call[position + 1 : position + 2]
+        opens = isinstance(style, Elements) and later == (Slot.ARGUMENTS,) and bool(style.open.strip())
+        return (following, style.open) if opens and isinstance(style, Elements) else (following,)
 
     def _arguments(self, text: str, at: int, name: str, following: str) -> tuple[Mapping[str, JsonValue], int]:
         style = self._format.arguments
@@ -194,17 +204,21 @@ def _literal(text: str, at: int, piece: str, *, last: bool) -> int:
     raise Unreadable(f"{piece!r} is missing")
 
 
-def _slot(text: str, at: int, slot: Slot, following: str) -> tuple[str, int]:
-    end = text.find(following, at) if following else -1
-    core = following.strip()
-    if end < 0 and core:
-        end = text.find(core, at)
+def _slot(text: str, at: int, slot: Slot, *following: str) -> tuple[str, int]:
+    found = [_find(text, at, mark) for mark in following]
+    end = min((each for each in found if each >= 0), default=-1)
     if end < 0:
         raise Unreadable(f"a call's {slot.value} has no end")
     value = text[at:end]
     if "\n" in value.strip() or len(value) > 200:
         raise Unreadable(f"no {slot.value}: {value[:20]!r}")
     return value.strip(), end
+
+
+def _find(text: str, at: int, mark: str) -> int:
+    """Where a fixed text stands, without the white space around it if it does not stand as it is; -1: nowhere."""
+    end = text.find(mark, at) if mark else -1
+    return text.find(mark.strip(), at) if end < 0 and mark.strip() else end
 
 
 def _as_arguments(value: JsonValue) -> Mapping[str, JsonValue]:

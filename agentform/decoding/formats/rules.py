@@ -87,10 +87,15 @@ def _of_calls(probe: Probe) -> dict[str, Any]:
         under = probe.under(arguments=arguments)
         results = under.called(call)
         role = role or (results is not None and f"{RESULT}0" in results)
-    long_id = replace(call, id="call_0123456789ab")
-    rendered = [probe.under(arguments=kind) for kind in ("object", "text")]
-    nine = any(p.called(call) is not None for p in rendered) and all(p.called(long_id) is None for p in rendered)
+    nine = any(_shortens(probe.under(arguments=kind), call) for kind in ("object", "text"))
     return {"tool_role": role, "ids": "nine" if nine else "any"}
+
+
+def _shortens(probe: Probe, call: ProbeCall) -> bool:
+    """Whether ids of nine characters are taken, and longer ones refused or written in part."""
+    long_id = "call_0123456789ab"
+    short, long = probe.called(call), probe.called(replace(call, id=long_id))
+    return short is not None and (long is None or (call.id in short and long_id not in long))
 
 
 def _shows(probe: Probe, messages: Sequence[Mapping[str, Any]], text: str) -> bool | None:

@@ -67,6 +67,14 @@ _TABLE: tuple[tuple[str, ToolCallFormat], ...] = (
         ),
     ),
     (
+        "List of tools: [",
+        ToolCallFormat(
+            layout=_keywords("<|tool_call_start|>[", "]<|tool_call_end|>"),
+            arguments=_KEYWORDS,
+            marks=("<|tool_call_start|>",),
+        ),
+    ),
+    (
         "<|/tool_call|>",
         ToolCallFormat(layout=_listed("<|tool_call|>[", "]<|/tool_call|>"), marks=("<|tool_call|>",)),
     ),

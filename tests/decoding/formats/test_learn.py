@@ -143,3 +143,11 @@ def test_calls_are_learned_though_the_template_lists_no_tools():
     source = template(CALLS["keywords"]).replace("{% if tools %}", "{% if false %}", 1)
     format = learn(source)
     assert (format.native, format.lists_tools) == (True, False)
+
+
+def test_strings_that_nothing_ends_are_no_format_of_calls():
+    unended = "{{ '[' + f.name + '(' }}{% for key, value in f.arguments.items() %}{{ key + '=' + value | string }}"
+    source = template(f"{{% set f = message.tool_calls[0].function %}}{unended}{{% endfor %}}{{{{ ')]' }}}}")
+    format = learn_format(ChatTemplate({"default": source}, {"bos_token": "", "eos_token": "<|im_end|>"}))
+    assert not format.native
+    assert "without a mark at their end" in format.reason

@@ -44,6 +44,13 @@ def test_each_rule_is_found():
     assert rules_of(CALL_TEMPLATES["a JSON list with ids of nine"]).ids == "nine"
 
 
+def test_an_id_that_is_written_in_part_is_made_as_long_as_that_part():
+    whole = CALL_TEMPLATES["a JSON list with ids of nine"].replace("call.id | length != 9", "call.id | length < 9")
+    cut = whole.replace("call.id + ", "call.id[-9:] + ")
+    assert rules_of(whole).ids == "any"
+    assert rules_of(cut).ids == "nine"
+
+
 def test_arguments_are_given_as_the_template_takes_them():
     assert learn_format(template_of(CALL_TEMPLATES["arguments that must be text"])).rules.arguments == "text"
     assert learn_format(template_of(CALL_TEMPLATES["keywords"])).rules.arguments == "object"
