@@ -6,13 +6,11 @@ import importlib
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from agentform._util.paths import cache_home
-from agentform.runtime.models.catalogue import CATALOGUE
-from agentform.runtime.models.resolve import resolve_model
-from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
 from benchmarks.common.harness import Context
 from benchmarks.peers.bench import Bench
 from benchmarks.peers.document import document
@@ -20,11 +18,9 @@ from benchmarks.peers.lines import lines_of
 from benchmarks.peers.options import modules
 from benchmarks.peers.report import as_data, goals, show
 from benchmarks.peers.roster import OURS, read_roster
-from benchmarks.peers.task import Model
+from benchmarks.peers.same_gguf import GGUF_PEERS, is_usual, model_of, run_name, tokenizer_of, with_goals
 
 __all__ = ["merged", "run"]
-
-_MODEL = "smollm2-135m"
 
 
 def run(context: Context) -> None:
@@ -47,6 +43,7 @@ def run(context: Context) -> None:
 
 def _show(bench: Bench) -> None:
     console, lines = bench.context.console, lines_of(bench.rows, bench.faults)
+    lines = lines if bench.model.engine == "torch" else with_goals(lines)
     show(console, lines, bench.roster)
     for said in goals(lines):
         console.print(said, markup=False)
@@ -73,7 +70,8 @@ def _write(bench: Bench) -> None:
         figures = merged(json.loads(path.read_text(encoding="utf-8"))["figures"], figures)
     lines = lines_of(figures["rows"], figures["faults"])
     context.write({"lines": [as_data(line) for line in lines], **figures})
-    document(json.loads(path.read_text(encoding="utf-8")))
+    if is_usual(bench.model):
+        document(json.loads(path.read_text(encoding="utf-8")))
 
 
 def merged(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,13 +86,14 @@ def merged(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _bench(context: Context) -> Bench:
-    folder = resolve_model(_MODEL)
+    model = model_of(context.options)
     peers_dir = _made((context.options["peers_dir"] or cache_home() / "peers").expanduser())
     only = context.options["only"]
+    only = GGUF_PEERS if only is None and not model.folder else only
     return Bench(
-        context=context,
-        tokenizer=HFTokenizer(folder),
-        model=Model(folder=str(folder), gguf=str(folder / CATALOGUE[_MODEL].gguf), threads=context.options["threads"]),
+        context=replace(context, name=run_name(context.name, model)),
+        tokenizer=tokenizer_of(model),
+        model=model,
         roster={n: p for n, p in read_roster().items() if n == OURS or only is None or n in only},
         folder=peers_dir,
     )

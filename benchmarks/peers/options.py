@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from agentform.runtime.models.catalogue import CATALOGUE
 from benchmarks.peers.roster import OURS, read_roster
 
 __all__ = ["WORKS", "add_arguments", "modules"]
@@ -25,10 +26,12 @@ WORKS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """`--only`, `--work`, `--peers-dir`."""
+    """`--only`, `--work`, `--model`, `--engine`, `--threads`, `--peers-dir`."""
     peers = [name for name in read_roster() if name != OURS]
     parser.add_argument("--only", nargs="+", choices=peers, metavar="PEER", help=f"some of: {', '.join(peers)}")
     parser.add_argument("--work", type=_works, default=list(WORKS), metavar="a,b,…", help=f"some of: {WORKS}")
+    parser.add_argument("--model", choices=list(CATALOGUE), default="smollm2-135m", help="what all run")
+    parser.add_argument("--engine", choices=("torch", "llama_cpp"), help="what agentform runs it on")
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1), help="of every peer (at most 2)")
     parser.add_argument("--peers-dir", type=Path, help="where the peers' environments are")
 

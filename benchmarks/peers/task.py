@@ -22,7 +22,11 @@ class Model:
     """The same weights in four bits."""
     threads: int
     weights: str = "both"
-    """Which kinds of weights agentform keeps; others have one."""
+    """Which kinds of weights agentform keeps on torch; others have one."""
+    name: str = "smollm2-135m"
+    """In agentform's catalogue."""
+    engine: str = "torch"
+    """Which engine agentform runs it on; "llama_cpp" reads the GGUF, as llama.cpp itself does."""
 
 
 @dataclass(frozen=True, kw_only=True)

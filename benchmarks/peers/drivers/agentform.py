@@ -20,7 +20,6 @@ from benchmarks.peers.task import Model, Task, Written
 
 __all__ = ["Agentform", "make"]
 
-_MODEL = "smollm2-135m"
 _Done = tuple[str, Usage, Usage, str]
 """Text, all usage, that of the request which read the prompt first, and how it ended."""
 
@@ -42,9 +41,10 @@ class Agentform:
 
     def load(self, model: Model) -> None:
         """Load the model by its name."""
-        self.engine: Any = load_engine(_MODEL, num_threads=model.threads, weights=model.weights)
+        kept = {"weights": model.weights} if model.engine == "torch" else {}
+        self.engine: Any = load_engine(model.name, engine=model.engine, num_threads=model.threads, **kept)
         self._responder = Responder(self.engine, priors=self._priors)
-        self.settings |= {"threads": model.threads}
+        self.settings |= {"threads": model.threads, "engine": model.engine, "model": model.name}
 
     def run(self, task: Task) -> Written:
         """A form filled, a call made or a text generated; a schema is loaded, or found loaded, within the time."""

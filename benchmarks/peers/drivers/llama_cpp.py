@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 import xllamacpp
@@ -34,7 +35,7 @@ class LlamaServer:
         params.warmup = True
         self.server = xllamacpp.Server(params)
         self.settings |= {
-            "weights": "Q4_1",
+            "weights": Path(model.gguf).name,
             "n_ctx": _CONTEXT_TOKENS,
             "n_parallel": 1,
             "threads": model.threads,

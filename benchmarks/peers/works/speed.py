@@ -32,6 +32,8 @@ _TOKENS = 64
 _LLAMA = "llama_cpp"
 _WAYS = {"both": OURS, "four_bit": OURS, "wide": OURS, "llama.cpp": _LLAMA}
 """By the kind of weights, whose they are."""
+_WIDER = ("four_bit", "wide")
+"""Ways of the engine on torch alone."""
 _READ_BYTES = 1 << 28
 _Figure = Callable[[Sequence[Row], str, int, str], Values]
 """Of a way after prompts of a length: by round, from the rows' field named last."""
@@ -48,7 +50,7 @@ def measure(bench: Bench) -> None:
 
 def _started(bench: Bench, threads: int, stack: ExitStack) -> Iterator[tuple[str, Process]]:
     for way, name in _WAYS.items():
-        if name not in bench.pythons:
+        if name not in bench.pythons or (bench.model.engine != "torch" and way in _WIDER):
             continue
         process = bench.start(bench.roster[name], f"{name}-speed-{way}")
         stack.callback(process.close)

@@ -39,7 +39,7 @@ def measure(bench: Bench) -> None:
         for name in rotated(bench.names, turn):
             if turn >= 0 or name == OURS:
                 _start(bench, name, call, form, turn)
-        if turn >= 0:
+        if turn >= 0 and bench.model.engine == "torch":
             _start(bench, OURS, call, form, turn, weights="four_bit")
     _plan(bench, rounds)
 
