@@ -22,6 +22,8 @@ class Outlook:
     """Share of returns that come soon; the others come round."""
     round_since: float = -math.inf
     """What was used last before this time is not expected to come round any more."""
+    goes_back: bool = False
+    """Whether conversations are taken up again before their end, as when a message is edited."""
 
     def chance(self, last_used: float, now: float) -> float:
         """Expected uses per second of waiting; only the order of these numbers means anything."""

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from agentform.runtime.cache.accounting import Ledger
-from agentform.runtime.cache.eviction import Cut, GiveUp, evict, is_shared
+from agentform.runtime.cache.eviction import Cut, GiveUp, evict, is_shared, is_superseded
 from agentform.runtime.cache.handle import Lease
 from agentform.runtime.cache.position_pool import PagePool
 from agentform.runtime.cache.radix_tree import Match, RadixNode, RadixTree, upwards
@@ -168,6 +168,8 @@ class PrefixCache:
             self._release(source)
             source = None
         self._ledger.came_back(conversation, self._tree.clock())
+        if is_request and source is not None:
+            self._ledger.curve.resumed(before_end=is_superseded(source))
         lease = self._lend(ids, match, source, slot, usable, need, conversation)
         if is_request:
             self._ledger.request(lease, ids, match, usable, recurrent=self.is_recurrent)
@@ -400,7 +402,7 @@ class PrefixCache:
         It will be the cheapest thing in the pool as soon as the longer one stands. Were it kept until then, another
         conversation's end would go: in a sequence, that of the next to come.
         """
-        node = lease.node.deepest_snapshot()
+        node = None if self._ledger.curve.goes_back else lease.node.deepest_snapshot()
         if node is None or node.snapshot is None or self._snapshot_positions <= self._pool.num_free:
             return
         on_the_way = itertools.takewhile(lambda each: each is not node, upwards(lease.node))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agentform._util.lru import BoundedDict
 from agentform.runtime.cache.outlook import RECENCY, Outlook
@@ -26,6 +26,8 @@ _REMEMBERED = 2048.0
 _FEWEST_HELD = 8
 _LEAST_GAIN = 0.1
 _USES_PER_LOOK = 16
+_RESUMED_SINCE = 256
+"""Requests that resume where their conversation ended, after which none is expected to go back any more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +64,16 @@ class ReturnCurve:
         self._last_used: BoundedDict[Hashable, float] = BoundedDict(_MOST_KEYS)
         self._outlook = RECENCY
         self._uses_since = _USES_PER_LOOK
+        self._resumed_since = _RESUMED_SINCE
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether conversations were taken up again before their end lately."""
+        return self._resumed_since < _RESUMED_SINCE
+
+    def resumed(self, *, before_end: bool) -> None:
+        """A request found the state that it resumes from, at the end of what its conversation had or before it."""
+        self._resumed_since = 0 if before_end else self._resumed_since + 1
 
     def used(self, key: Hashable, distance: int | None, now: float) -> None:
         """A conversation was used; `distance` is what `ReuseDistances.use` said of it."""
@@ -80,7 +92,7 @@ class ReturnCurve:
         if self._uses_since >= _USES_PER_LOOK:
             self._uses_since = 0
             self._outlook = self._look(num_held())
-        return self._outlook
+        return replace(self._outlook, goes_back=self.goes_back)
 
     def _look(self, slots: int) -> Outlook:
         found = cliff(self._distances, slots) if slots >= _FEWEST_HELD and self._total else None

@@ -254,3 +254,23 @@ def test_of_conversations_that_come_round_those_that_fit_are_found(clock, is_rec
     assert first == 0
     assert min(later) > 0.7 * 40 * 10
     cache.integrity()
+
+
+@pytest.mark.parametrize("goes_back", [True, False])
+def test_where_conversations_go_back_what_one_went_past_is_worth_something(clock, goes_back):
+    """The end of one that was left long ago goes first; else it is superseded, which goes before all."""
+    cache = recurrent(clock, 58)
+    run(cache, a(8), 8)
+    run(cache, a(12), 12)
+    assert run(cache, (*a(8 if goes_back else 12), 77), 9 if goes_back else 13) == (8 if goes_back else 12)
+    run(cache, b(8), 8)
+    clock.now = 60
+    run(cache, c(8), 8)
+    run(cache, c(12), 12)
+    clock.now = 61
+    run(cache, tuple(range(300, 320)))
+    assert run(cache, (*c(8), 78)) == (8 if goes_back else 0)
+
+
+def c(num):
+    return tuple(range(200, 200 + num))

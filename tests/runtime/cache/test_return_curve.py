@@ -56,7 +56,7 @@ def test_conversations_that_go_on_while_they_are_at_it_are_kept_by_their_last_us
     for number in range(6, 600):
         active[draw.randrange(6)] = number
         stream += draw.choices(active, k=8)
-    assert followed(stream).outlook(lambda: 50) is RECENCY
+    assert followed(stream).outlook(lambda: 50) == RECENCY
 
 
 def test_some_that_come_soon_beside_many_that_come_round_both_count():
@@ -68,15 +68,26 @@ def test_some_that_come_soon_beside_many_that_come_round_both_count():
 
 @pytest.mark.parametrize("slots", [4, 200])
 def test_neither_a_handful_nor_room_for_all_is_a_cliff(slots):
-    assert followed([*range(100), *range(100)]).outlook(lambda: slots) is RECENCY
+    assert followed([*range(100), *range(100)]).outlook(lambda: slots) == RECENCY
 
 
 def test_a_few_returns_prove_nothing():
-    assert followed([*range(100), 3, 50]).outlook(lambda: 80) is RECENCY
+    assert followed([*range(100), 3, 50]).outlook(lambda: 80) == RECENCY
 
 
 def test_what_is_no_longer_so_is_forgotten():
     curve = followed(list(range(100)) * 3)
     for now in range(300, 20_000):
         curve.used(now % 4, 3, float(now))
-    assert curve.outlook(lambda: 50) is RECENCY
+    assert curve.outlook(lambda: 50) == RECENCY
+
+
+def test_that_conversations_go_back_is_believed_until_many_in_a_row_did_not():
+    curve = ReturnCurve()
+    assert not curve.goes_back
+    curve.resumed(before_end=True)
+    assert curve.outlook(lambda: 50).goes_back
+    for _ in range(256):
+        assert curve.goes_back
+        curve.resumed(before_end=False)
+    assert not curve.outlook(lambda: 50).goes_back
