@@ -9,6 +9,7 @@ __all__ = ["BENCHMARKS"]
 
 BENCHMARKS = {
     "attack": "benchmarks.attack",
+    "clients": "benchmarks.clients",
     "conversation": "benchmarks.cache.conversation",
     "desk": "benchmarks.desk",
     "gpu": "benchmarks.gpu",

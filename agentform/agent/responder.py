@@ -16,7 +16,9 @@ from agentform._util.lru import BoundedDict
 from agentform.agent.repeated_calls import repeated_call, stale_calls
 from agentform.agent.streaming import Streaming, streaming
 from agentform.agent.token_logprobs import TokenLogprob, ids_of_text, token_logprobs
+from agentform.decoding.call_results import bound_results
 from agentform.decoding.limits import Limits
+from agentform.decoding.prompt_work import TOOL_CHARACTERS, check_fits, num_characters, prompt_work
 from agentform.decoding.session import Session
 from agentform.errors import ArgumentsTruncated, InvalidInput
 from agentform.events import AnswerDelta, CallReady, CallRepeated, Emit, Event, ReasoningDelta, ThoughtDelta
@@ -195,6 +197,25 @@ class Responder:
             await heard(CallReady(call=call))
         told = () if logprobs is None else await _logprobs(session, turn, logprobs)
         return replace(_response(turn, form, session), repeated=repeated, logprobs=told)
+
+    async def prompt_ids(
+        self, messages: Sequence[Message], *, tools: Toolbox, reasoning: Reasoning | None = None
+    ) -> tuple[int, ...]:
+        """The tokens that the model would read for its next turn.
+
+        Raises:
+            InvalidInput: there is no message to answer.
+            ContextOverflow: the messages alone do not fit.
+        """
+        instructions, rest = _split(messages)
+        caller = self._caller(tools, instructions)
+        size = num_characters(rest, instructions) + TOOL_CHARACTERS * len(tools)
+
+        def work() -> tuple[int, ...]:
+            check_fits(self.engine, rest, instructions)
+            return caller.prompt(bound_results(rest), (), reasoning)
+
+        return await prompt_work(size, work)
 
     @asynccontextmanager
     async def stream(self, messages: Sequence[Message], **options: Any) -> AsyncGenerator[Streaming[Response], None]:

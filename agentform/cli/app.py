@@ -267,6 +267,9 @@ def serve(
         Literal["auto", "none"],
         typer.Option(help="auto: the text before a call is reasoning_content; none: it is content, as it comes."),
     ] = "auto",
+    responses_file: Annotated[
+        Path | None, typer.Option(help="Keep answers of /v1/responses in this SQLite file, over restarts.")
+    ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse fields that have no effect.")] = False,
 ) -> None:
     """Serve an OpenAI-compatible API: chat completions with tools and schemas, typed decisions."""
@@ -287,6 +290,7 @@ def serve(
         max_tokens=max_tokens,
         reasoning_tokens=reasoning_tokens,
         reasoning_format=reasoning_format,
+        responses_file=responses_file,
         strict=strict,
     )
     serve_model(Console(stderr=True), model, settings, cache_dir=cache_dir, decider=decider, num_threads=num_threads)

@@ -37,6 +37,21 @@ class Sampling:
     temperature: float = 0.0
     top_p: float = 1.0
     seed: int = 0
+    top_k: int = 0
+    """Only so many of the most probable tokens may be drawn; 0: any."""
+    min_p: float = 0.0
+    """Only tokens may be drawn that are at least so probable, as a share of the most probable one's probability."""
+    repetition_penalty: float = 1.0
+    """Logits of tokens that the completion holds already are divided by it, or multiplied where they are negative."""
+    frequency_penalty: float = 0.0
+    """Taken from a token's logit for each time that the completion holds it."""
+    presence_penalty: float = 0.0
+    """Taken from a token's logit if the completion holds it."""
+
+    @property
+    def penalises(self) -> bool:
+        """Whether what was written bears on what is written next."""
+        return (self.repetition_penalty, self.frequency_penalty, self.presence_penalty) != (1.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,8 @@ def check_generate(request: GenerateRequest, info: ModelInfo) -> None:
         raise InvalidRequest(f"max_tokens is {request.max_tokens}")
     if request.sampling.temperature < 0 or not 0 < request.sampling.top_p <= 1:
         raise InvalidRequest(f"temperature must be at least 0 and top_p in (0, 1]: {request.sampling}")
+    if request.sampling.top_k < 0 or not 0 <= request.sampling.min_p <= 1 or request.sampling.repetition_penalty <= 0:
+        raise InvalidRequest(f"top_k at least 0, min_p in [0, 1], repetition_penalty above 0: {request.sampling}")
     if len(request.prompt_ids) >= info.context_tokens:
         raise ContextOverflow(prompt_tokens=len(request.prompt_ids), context_tokens=info.context_tokens)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +17,7 @@ from agentform.schema.target import Target, load
 from agentform.serve.chat_fields import ChatFields, SchemaAnswer
 from agentform.serve.problems import Refused, bad_request, problem_of
 
-__all__ = ["AnswerFormat", "answer_format", "schema_format"]
+__all__ = ["AnswerFormat", "answer_format", "grammar_of", "schema_format"]
 
 _MOST_CHOICES = 10_000
 _OBJECT: Mapping[str, Any] = {"type": "object"}
@@ -64,7 +66,23 @@ def schema_format(
         raise Refused(problem_of(error, param=param)) from error
 
 
-def _asked(fields: ChatFields) -> Iterator[tuple[str, Any, str]]:
+def grammar_of(fields: Any) -> GrammarSpec | None:
+    """What a text has to match, of any of the formats; a choice is written here.
+
+    Raises:
+        Refused: it is none that can be held to.
+    """
+    for kind, said, param in _asked(fields):
+        found = _guided(kind, said, param)
+        if kind == "choice":
+            return GrammarSpec(kind="regex", text="|".join(map(re.escape, dict.fromkeys(said))))
+        if kind == "json":
+            return GrammarSpec(kind="json_schema", text=said if isinstance(said, str) else json.dumps(said))
+        return found.grammar
+    return None
+
+
+def _asked(fields: Any) -> Iterator[tuple[str, Any, str]]:
     """Kind, value and place of each format that other servers know and a request asks for."""
     outputs = fields.structured_outputs or {}
     for kind in ("json", "choice", "regex", "grammar"):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from importlib.metadata import version
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from agentform._util.threads import REQUESTS
 from agentform.agent.responder import Responder
 from agentform.errors import EngineClosed
 from agentform.forms.label_prior import PriorStore
@@ -20,15 +22,21 @@ from agentform.runtime.engine import Engine
 from agentform.serve.admission import Admission
 from agentform.serve.chat import ChatEndpoint
 from agentform.serve.clients import Clients
+from agentform.serve.completions import CompletionsEndpoint
 from agentform.serve.decisions import DecisionEndpoint
+from agentform.serve.descriptions import landing_page, openapi_document
 from agentform.serve.exchange import Handler, exchange_app
 from agentform.serve.freed_memory import FreedMemory
-from agentform.serve.guards import FramingGuard, KeyGuard, LocalGuard, Recorder
+from agentform.serve.guards import FramingGuard, KeyGuard, LocalGuard, PathGuard, Recorder
+from agentform.serve.kept_responses import KeptResponses
+from agentform.serve.messages_endpoint import MessagesEndpoint
 from agentform.serve.metrics import ServerMetrics
 from agentform.serve.problems import Problem, model_not_found
 from agentform.serve.receive import BodyMemory
+from agentform.serve.responses import ResponsesEndpoint
 from agentform.serve.settings import ServerSettings
 from agentform.serve.systemone import SystemOneEndpoint, model_entry
+from agentform.serve.tokenize_endpoint import TokenizeEndpoint
 from agentform.serve.turns import Turns
 from agentform.turn.reasoning import Reasoning
 
@@ -66,7 +74,12 @@ class Service:
         guard = Middleware(KeyGuard, keys=keys) if keys else Middleware(LocalGuard)
         return Starlette(
             routes=routes,
-            middleware=[Middleware(Recorder, metrics=self.metrics, paths=paths), Middleware(FramingGuard), guard],
+            middleware=[
+                Middleware(PathGuard, paths=paths),
+                Middleware(Recorder, metrics=self.metrics, paths=paths),
+                Middleware(FramingGuard),
+                guard,
+            ],
             exception_handlers={HTTPException: _not_here},
         )
 
@@ -74,10 +87,18 @@ class Service:
         clients = Clients(self.engine, self.settings.api_keys, self._responder, share_cache=self.settings.share_cache)
         turns = Turns(clients, self.settings, model=self.model, metrics=self.metrics)
         chat = ChatEndpoint(turns)
+        messages, tokenize = MessagesEndpoint(turns), TokenizeEndpoint(turns)
+        responses = ResponsesEndpoint(turns, KeptResponses(self.settings.responses_file))
         decisions = DecisionEndpoint(clients, self.priors, model=self.model, metrics=self.metrics)
         systemone = SystemOneEndpoint(clients, self.priors, model=self.model, metrics=self.metrics)
         handlers = {
             "/v1/chat/completions": chat.handler,
+            "/v1/responses": responses.handler,
+            "/v1/messages": messages.handler,
+            "/v1/messages/count_tokens": messages.counter,
+            "/v1/completions": CompletionsEndpoint(turns).handler,
+            "/tokenize": tokenize.tokens,
+            "/detokenize": tokenize.text,
             "/v1/decisions": decisions.handler,
             "/v1/systemone": systemone.handler,
         }
@@ -93,8 +114,13 @@ class Service:
 
         return [
             *(Route(path, endpoint(handler), methods=["POST"]) for path, handler in handlers.items()),
+            Route("/v1/responses/{id}", responses.get, methods=["GET"]),
+            Route("/v1/responses/{id}", responses.delete, methods=["DELETE"]),
+            Route("/v1/responses/{id}/input_items", responses.get, methods=["GET"]),
             Route("/v1/models", self._models, methods=["GET"]),
             Route("/v1/models/{name:path}", self._model, methods=["GET"]),
+            Route("/", self._page, methods=["GET"]),
+            Route("/openapi.json", self._document, methods=["GET"]),
             Route("/health", self._health, methods=["GET"]),
             Route("/metrics", self._metrics_text, methods=["GET"]),
         ]
@@ -113,13 +139,21 @@ class Service:
         return Response(self.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def _models(self, request: Request) -> Response:
-        """OpenAI's list, and beside it the one of System One."""
-        return JSONResponse({"object": "list", "data": [self._model_body()], "models": [model_entry(self.model)]})
+        """OpenAI's list, which is also Anthropic's, and beside it the one of System One."""
+        pages = {"has_more": False, "first_id": self.model, "last_id": self.model}
+        models = {"models": [model_entry(self.model)]}
+        return JSONResponse({"object": "list", "data": [self._model_body()]} | models | pages)
 
     async def _model(self, request: Request) -> Response:
         if request.path_params["name"] != self.model:
             return _problem(model_not_found(request.path_params["name"], self.model).problem)
         return JSONResponse(self._model_body())
+
+    async def _page(self, request: Request) -> Response:
+        return HTMLResponse(landing_page(self.model))
+
+    async def _document(self, request: Request) -> Response:
+        return JSONResponse(await REQUESTS.run(openapi_document, version("agentform")))
 
     def _model_body(self) -> dict[str, object]:
         return {
@@ -127,6 +161,9 @@ class Service:
             "object": "model",
             "created": 0,
             "owned_by": "agentform",
+            "type": "model",  # as Anthropic's clients expect it
+            "display_name": self.model,
+            "created_at": "1970-01-01T00:00:00Z",
             "context_tokens": self.engine.info.context_tokens,
         }
 
@@ -151,4 +188,4 @@ async def _not_here(request: Request, error: Exception) -> Response:
     codes = {404: "not_found", 405: "method_not_allowed"}
     problem = Problem(status=status, message=messages.get(status, "refused"), code=codes.get(status, "refused"))
     allowed = (error.headers or {}) if isinstance(error, HTTPException) else {}
-    return JSONResponse(problem.body(), status_code=status, headers=dict(allowed))
+    return JSONResponse(problem.body(request.url.path), status_code=status, headers=dict(allowed))

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from agentform.serve.evidence_fields import ExtensionFields
 from agentform.serve.parsing import Ignored, OpenFields, Unsupported, at_most, only, unsupported
+from agentform.serve.sampling_fields import SamplingFields
 
 __all__ = [
     "AllowedTools",
@@ -33,7 +34,6 @@ _LONGEST_TEXT = 512
 
 ShortText: TypeAlias = Annotated[str, Field(max_length=_LONGEST_TEXT)]
 StopText: TypeAlias = Annotated[str, Field(min_length=1, max_length=_LONGEST_TEXT)]
-Zero: TypeAlias = Annotated[float, only(0)]
 
 
 class TextPart(OpenFields):
@@ -244,7 +244,7 @@ class StreamOptions(OpenFields):
     include_obfuscation: Annotated[bool | None, only(False)] = None
 
 
-class ChatFields(OpenFields):
+class ChatFields(SamplingFields):
     """A request for one turn."""
 
     model: str
@@ -255,9 +255,6 @@ class ChatFields(OpenFields):
     response_format: ResponseFormat | None = None
     max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
     max_completion_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
-    temperature: float | None = Field(default=None, ge=0, le=2)
-    top_p: float | None = Field(default=None, gt=0, le=1)
-    seed: int | None = Field(default=None, ge=-(2**63), lt=2**63)
     stop: StopText | Annotated[list[StopText], at_most(_MOST_STOPS)] | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
@@ -266,8 +263,6 @@ class ChatFields(OpenFields):
     user: ShortText | None = None
     metadata: Annotated[dict[ShortText, ShortText], Field(max_length=_MOST_METADATA)] | None = None
     prompt_cache_key: ShortText | None = None
-    frequency_penalty: Zero | None = None
-    presence_penalty: Zero | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = Field(default=None, ge=0, le=20)
     logit_bias: Annotated[Any, only({})] = None

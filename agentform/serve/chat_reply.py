@@ -10,7 +10,8 @@ from typing import Any
 
 from agentform.agent.responder import Response
 from agentform.messages import ToolCall
-from agentform.schema.json_text import dumps, loads
+from agentform.schema.json_text import dumps
+from agentform.serve.answer_texts import answer_texts
 from agentform.serve.evidence_fields import logprob_bodies, response_evidence
 from agentform.serve.turn_request import TurnRequest
 
@@ -75,12 +76,7 @@ class ChatCompletion:
 
     def texts(self, response: Response) -> tuple[str, str]:
         """Content and reasoning of a whole answer."""
-        content = response.message.content
-        if self.separate_text and (response.calls or (response.truncated and not self.request.is_formed)):
-            return "", joined(response.reasoning, content)
-        if self.is_choice and response.finish == "answer" and not response.calls:
-            content = str(loads(content))
-        return content, response.reasoning
+        return answer_texts(response, self.request, separate=self.separate_text, is_choice=self.is_choice)
 
     def logprobs(self, response: Response) -> dict[str, Any] | None:
         """Of the content's tokens, if they were asked for."""
@@ -105,11 +101,6 @@ class ChatCompletion:
             "model": self.model,
             "system_fingerprint": self.fingerprint,
         }
-
-
-def joined(thought: str, text: str) -> str:
-    """A thought, and what was said after it before a call."""
-    return "\n\n".join(part for part in (thought, text) if part)
 
 
 def function_body(call: ToolCall) -> dict[str, str]:

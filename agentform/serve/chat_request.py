@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from agentform.agent.responder import ToolChoice, UseTool
 from agentform.messages import Message
-from agentform.runtime.engine import Sampling
 from agentform.serve.answer_format import answer_format
 from agentform.serve.chat_fields import (
     AllowedTools,
@@ -23,7 +22,7 @@ from agentform.serve.foreign_fields import require_no_slips
 from agentform.serve.past import PastConversation
 from agentform.serve.problems import bad_request
 from agentform.serve.settings import ServerSettings
-from agentform.serve.turn_request import AskedTool, TurnBudget, TurnRequest, named_tool, require_tools, seeded
+from agentform.serve.turn_request import AskedTool, TurnBudget, TurnRequest, named_tool, require_tools
 
 __all__ = ["asked_tool", "chat_request", "past_messages"]
 
@@ -51,7 +50,7 @@ def chat_request(fields: ChatFields, settings: ServerSettings, *, thinks: bool =
         grammar=format.grammar,
         limits=budget.limits(),
         reasoning=budget.reasoning(),
-        sampling=_sampling(fields),
+        sampling=fields.sampling(),
         stop=(stop,) if isinstance(stop, str) else tuple(stop),
         conversation=(fields.metadata or {}).get("conversation_id") or fields.prompt_cache_key,
         logprobs=(fields.top_logprobs or 0) if fields.logprobs else None,
@@ -65,10 +64,6 @@ def asked_tool(tool: ToolFields) -> AskedTool:
     return AskedTool(
         name=said.name, description=said.description or "", parameters=said.parameters, strict=bool(said.strict)
     )
-
-
-def _sampling(fields: ChatFields) -> Sampling:
-    return seeded(Sampling(temperature=fields.temperature or 0.0, top_p=fields.top_p or 1.0), fields.seed)
 
 
 def _budget(

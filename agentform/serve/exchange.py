@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -41,9 +41,9 @@ async def send_json(send: Send, status: int, body: Any, headers: dict[str, str] 
     await send({"type": "http.response.body", "body": data})
 
 
-async def send_problem(send: Send, problem: Problem) -> None:
-    """An error as a whole response."""
-    await send_json(send, problem.status, problem.body(), dict(problem.headers))
+async def send_problem(send: Send, problem: Problem, path: str) -> None:
+    """An error as a whole response, in the shape of the API whose path it is."""
+    await send_json(send, problem.status, problem.body(path), dict(problem.headers))
 
 
 def _start(status: int, headers: dict[str, str]) -> Message:
@@ -58,6 +58,8 @@ class Exchange:
         self.request = request
         self.headers: dict[str, str] = {}
         """Further headers of the answer, whatever becomes of it."""
+        self.error_event: Callable[[Problem], tuple[str, dict[str, Any]]] | None = None
+        """The name and body of the event that tells of an error in a stream, where it is not OpenAI's of chats."""
         self._send = send
         self._streaming = False
         self._done = False
@@ -67,19 +69,26 @@ class Exchange:
         self._done = True
         await send_json(self._send, 200, body, self.headers)
 
-    async def event(self, data: Any) -> None:
+    async def typed(self, events: Iterable[dict[str, Any]]) -> None:
+        """Send events that go by the name of their type."""
+        for event in events:
+            await self.event(event, name=event["type"])
+
+    async def event(self, data: Any, *, name: str | None = None) -> None:
         """Send one server-sent event; the first one begins the response."""
         if not self._streaming:
             self._streaming = True
             headers = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-store"} | self.headers
             await self._send(_start(200, headers))
         text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-        body = f"data: {text}\n\n".encode(errors="replace")
+        head = "" if name is None else f"event: {name}\n"
+        body = f"{head}data: {text}\n\n".encode(errors="replace")
         await self._send({"type": "http.response.body", "body": body, "more_body": True})
 
-    async def end(self) -> None:
-        """End the stream."""
-        await self.event("[DONE]")
+    async def end(self, *, done: bool = True) -> None:
+        """End the stream; `done`: with the word that says so."""
+        if done:
+            await self.event("[DONE]")
         self._done = True
         await self._send({"type": "http.response.body", "body": b""})
 
@@ -89,9 +98,11 @@ class Exchange:
             return
         with anyio.move_on_after(_FAREWELL_S, shield=True):
             if not self._streaming:
-                await send_problem(self._send, replace(problem, headers={**self.headers, **problem.headers}))
+                told = replace(problem, headers={**self.headers, **problem.headers})
+                await send_problem(self._send, told, self.request.url.path)
                 return
-            await self.event(problem.body())
+            name, body = (None, problem.body()) if self.error_event is None else self.error_event(problem)
+            await self.event(body, name=name)
             await self._send({"type": "http.response.body", "body": b""})
 
 

@@ -28,13 +28,12 @@ cache_salt chat_template continue_final_message custom_logit_processor custom_pa
 detokenize documents dry_multiplier dynatemp_range early_stopping echo enable_thinking format
 guided_decoding_backend guided_whitespace_pattern id_slot ignore_eos include_reasoning
 include_stop_str_in_output keep_alive kv_transfer_params length_penalty logits_processors lora_path
-min_new_tokens min_p min_tokens mirostat mirostat_eta mirostat_tau mm_processor_kwargs models n_predict
-no_stop_trim num_beams num_ctx options plugins priority prompt_logprobs provider reasoning reasoning_budget
-repeat_last_n repeat_penalty repetition_penalty request_id return_hidden_states return_token_ids
-return_tokens_as_token_ids rid route safe_prompt samplers separate_reasoning session_params
-skip_special_tokens spaces_between_special_tokens stop_regex stop_token_ids stream_reasoning tfs_z thinking
-thinking_budget top_a top_k transforms truncate_prompt_tokens truncation typical_p usage use_beam_search
-vllm_xargs
+min_new_tokens min_tokens mirostat mirostat_eta mirostat_tau mm_processor_kwargs models n_predict no_stop_trim
+num_beams num_ctx options plugins priority prompt_logprobs provider reasoning reasoning_budget repeat_last_n
+request_id return_hidden_states return_token_ids return_tokens_as_token_ids rid route safe_prompt samplers
+separate_reasoning session_params skip_special_tokens spaces_between_special_tokens stop_regex stop_token_ids
+stream_reasoning tfs_z thinking thinking_budget top_a transforms truncate_prompt_tokens truncation typical_p
+usage use_beam_search vllm_xargs
 """
 _USED = ("json", "choice", "regex", "grammar", "json_object")
 _KNOWN = frozenset(_OTHERS.split())

@@ -19,12 +19,12 @@ from agentform.serve.exchange import send_problem
 from agentform.serve.metrics import ServerMetrics
 from agentform.serve.problems import Problem
 
-__all__ = ["FramingGuard", "KeyGuard", "LocalGuard", "Recorder"]
+__all__ = ["FramingGuard", "KeyGuard", "LocalGuard", "PathGuard", "Recorder"]
 
 _LOG = logging.getLogger("agentform.serve")
 _OPEN = ("/health",)
-_REQUEST_ID = ("x-request-id", "x-typesafe-request-id")
-"""Where the clients of OpenAI's API and of System One look for it."""
+_REQUEST_ID = ("x-request-id", "x-typesafe-request-id", "request-id")
+"""Where the clients of OpenAI's API, of System One and of Anthropic's look for it."""
 
 
 class KeyGuard:
@@ -45,11 +45,14 @@ class KeyGuard:
             return
         message = "a valid API key is needed: Authorization: Bearer KEY"
         headers = {"www-authenticate": "Bearer"}
-        await send_problem(send, Problem(status=401, code="invalid_api_key", message=message, headers=headers))
+        problem = Problem(status=401, code="invalid_api_key", message=message, headers=headers)
+        await send_problem(send, problem, scope["path"])
 
     def _client(self, headers: Headers) -> str | None:
         """The name of the client whose key is shown."""
         scheme, _, key = headers.get("authorization", "").partition(" ")
+        if "authorization" not in headers:  # as Anthropic's clients show it
+            scheme, key = "bearer", headers.get("x-api-key", "")
         shown = sha256(key.strip().encode(errors="replace")).digest()
         # All are compared, whichever fits, so that the time says nothing.
         fits = [name for digest, name in self._clients.items() if hmac.compare_digest(shown, digest)]
@@ -70,7 +73,7 @@ class FramingGuard:
             return
         message = "content-length and transfer-encoding contradict each other; send one of them"
         problem = Problem(status=400, code="invalid_framing", message=message, headers={"connection": "close"})
-        await send_problem(send, problem)
+        await send_problem(send, problem, scope["path"])
 
 
 class LocalGuard:
@@ -85,7 +88,7 @@ class LocalGuard:
             await self._app(scope, receive, send)
             return
         message = "without an API key this server answers to localhost only; the Host header names another"
-        await send_problem(send, Problem(status=403, code="host_not_allowed", message=message))
+        await send_problem(send, Problem(status=403, code="host_not_allowed", message=message), scope["path"])
 
 
 def _is_loopback(host: str) -> bool:
@@ -96,6 +99,22 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(name).is_loopback
     except ValueError:
         return False
+
+
+class PathGuard:
+    """Takes paths as people write them: with a slash at their end, or without `/v1` before them."""
+
+    def __init__(self, app: ASGIApp, *, paths: Sequence[str]) -> None:
+        self._app = app
+        self._paths = frozenset(paths)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request under the path that is meant."""
+        path = scope.get("path", "")
+        meant = path.rstrip("/") or "/"
+        if meant not in self._paths and f"/v1{meant}" in self._paths:
+            meant = f"/v1{meant}"
+        await self._app(scope if meant == path else {**scope, "path": meant, "raw_path": meant.encode()}, receive, send)
 
 
 class Recorder:

@@ -25,6 +25,18 @@ from agentform.errors import (
 __all__ = ["Problem", "Refused", "bad_request", "model_not_found", "problem_of"]
 
 
+_MESSAGES = "/v1/messages"
+_MESSAGES_TYPES: Mapping[int, str] = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Problem:
     """Why a request is not served."""
@@ -44,8 +56,11 @@ class Problem:
         kinds = {401: "authentication_error", 429: "rate_limit_error"}
         return kinds.get(self.status) or ("invalid_request_error" if self.status < 500 else "server_error")
 
-    def body(self) -> dict[str, Any]:
-        """The JSON that is sent."""
+    def body(self, path: str = "") -> dict[str, Any]:
+        """The JSON that is sent, in the shape of the API whose path it is: OpenAI's, or for messages Anthropic's."""
+        if path.startswith(_MESSAGES):
+            kind = _MESSAGES_TYPES.get(self.status) or ("invalid_request_error" if self.status < 500 else "api_error")
+            return {"type": "error", "error": {"type": kind, "message": self.message}}
         return {"error": {"message": self.message, "type": self.type, "param": self.param, "code": self.code}}
 
 

@@ -65,6 +65,8 @@ class ServerSettings:
     reasoning_format: Literal["auto", "none"] = "auto"
     """`auto`: the text before a call is told as reasoning, apart from answers, which with tools come once it is known
     that they are answers; `none`: it is content, as it comes."""
+    responses_file: Path | None = None
+    """Where answers of `/v1/responses` are kept; in memory, as far as there is room, where none is named."""
     strict: bool = False
     """Whether fields that have no effect are refused, not ignored."""
 

@@ -38,7 +38,7 @@ def model_entry(name: str) -> dict[str, str]:
 class _FieldProblem(Problem):
     """A fault in a field as System One's clients read it: with its place, beside what OpenAI's read."""
 
-    def body(self) -> dict[str, Any]:
+    def body(self, path: str = "") -> dict[str, Any]:
         """The JSON that is sent."""
         detail = {"loc": ["body", *self.place], "msg": self.message, "type": self.code}
         return {**super().body(), "detail": [detail]}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from agentform.agent.responder import ToolChoice, UseTool
@@ -21,7 +20,7 @@ from agentform.tools.tool import Tool
 from agentform.tools.toolset import Toolbox
 from agentform.turn.reasoning import Reasoning
 
-__all__ = ["AskedTool", "TurnBudget", "TurnRequest", "named_tool", "require_tools", "seeded", "toolbox_of", "tools_key"]
+__all__ = ["AskedTool", "TurnBudget", "TurnRequest", "named_tool", "require_tools", "toolbox_of", "tools_key"]
 
 _EFFORT_TOKENS = {"none": 0, "minimal": 16, "low": 64, "medium": 256, "high": 1024, "xhigh": 4096}
 """Free text before the decision to call, by the effort that is asked for."""
@@ -142,11 +141,6 @@ class TurnBudget:
             return _EFFORT_TOKENS[self.effort]
         # Who names the tool has decided already: nothing is said before such a call unless it is asked for.
         return 0 if isinstance(self.choice, UseTool) else self.settings.reasoning_tokens
-
-
-def seeded(sampling: Sampling, seed: int | None) -> Sampling:
-    """With the seed that was asked for, or one of its own."""
-    return replace(sampling, seed=random.getrandbits(63) if seed is None else seed % 2**63)
 
 
 def named_tool(name: str, names: Sequence[str], param: str) -> str:

@@ -112,6 +112,15 @@ class PreparedTurn:
         """What runs the turn."""
         return self.client.responder
 
+    async def prompt_ids(self) -> tuple[int, ...]:
+        """The tokens that the model would read.
+
+        Raises:
+            AgentformError: what `Responder.prompt_ids` raises.
+        """
+        request = self.request
+        return await self.responder.prompt_ids(request.messages, tools=self.toolbox, reasoning=request.reasoning)
+
     async def respond(self) -> list[Response]:
         """The answers, of which there is one unless more were asked for.
 

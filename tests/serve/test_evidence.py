@@ -103,6 +103,20 @@ def test_a_required_call_keeps_room_within_its_tokens():
 
 
 @pytest.mark.parametrize("stream", [False, True])
+def test_how_tokens_are_drawn_reaches_the_engine(stream):
+    engine = ScriptedEngine([Say("One.")])
+    said = {"top_k": 5, "min_p": 0.1, "repeat_penalty": 1.2}
+    with running(engine) as server, client(server) as each:
+        options = ASK | {"frequency_penalty": 0.5, "presence_penalty": -0.5, "stream": stream, "extra_body": said}
+        reply = each.chat.completions.with_raw_response.create(**options)
+        reply.http_response.read()
+    drawn = engine.requests[0].sampling
+    assert (drawn.top_k, drawn.min_p, drawn.repetition_penalty) == (5, 0.1, 1.2)
+    assert (drawn.frequency_penalty, drawn.presence_penalty) == (0.5, -0.5)
+    assert "x-agentform-ignored" not in reply.headers
+
+
+@pytest.mark.parametrize("stream", [False, True])
 def test_several_answers_are_numbered(stream):
     engine = ScriptedEngine([Say("One."), Say("Two.")])
     with running(engine) as server, client(server) as each:

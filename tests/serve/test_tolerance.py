@@ -180,16 +180,13 @@ def test_what_was_ignored_is_named_in_the_order_of_the_fields():
     reply, _ = answered(
         {"role": "assistant", "content": said, "tool_calls": [called("1", "f", b=1)], "c": 1},
         {"role": "tool", "tool_call_id": "1", "content": "r"},
-        top_k=1,
+        mirostat=1,
     )
-    names = "top_k, messages[].content[].a, messages[].tool_calls[].function.b, messages[].c"
+    names = "mirostat, messages[].content[].a, messages[].tool_calls[].function.b, messages[].c"
     assert reply.headers["x-agentform-ignored"] == names
 
 
 FOREIGN = {
-    "top_k": 5,
-    "min_p": 0.1,
-    "repetition_penalty": 1.1,
     "min_tokens": 1,
     "ignore_eos": False,
     "stop_token_ids": [2],
@@ -211,7 +208,7 @@ def test_fields_of_other_servers_are_ignored_and_named_in_a_header(name, stream)
 
 
 def test_a_request_of_known_fields_has_no_such_header_and_null_asks_for_nothing():
-    reply, _ = answered(temperature=0, top_k=None, user="u")
+    reply, _ = answered(temperature=0, mirostat=None, user="u")
     assert "x-agentform-ignored" not in reply.headers
 
 

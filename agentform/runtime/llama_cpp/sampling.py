@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,10 +21,28 @@ class NumpySampler:
 
     def __init__(self, sampling: Sampling) -> None:
         self._sampling = sampling
+        self._counts: Counter[int] = Counter()
         self._random = np.random.default_rng(sampling.seed & (1 << 64) - 1)
 
     def pick(self, logits: npt.NDArray[np.float32], allowed: npt.NDArray[np.bool_] | None = None) -> int:
         """The next token's id; logits `[vocabulary]`, allowed the same shape or shorter."""
+        token = self._pick(self._penalised(logits), allowed)
+        if self._sampling.penalises:
+            self._counts[token] += 1
+        return token
+
+    def _penalised(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """The logits of tokens that were picked already are lowered."""
+        if not self._counts:
+            return logits
+        ids, times = np.array(list(self._counts)), np.array(list(self._counts.values()))
+        logits = logits.copy()
+        found, by = logits[ids], self._sampling.repetition_penalty
+        found = np.where(found > 0, found / by, found * by)
+        logits[ids] = found - self._sampling.frequency_penalty * times - self._sampling.presence_penalty
+        return logits
+
+    def _pick(self, logits: npt.NDArray[np.float32], allowed: npt.NDArray[np.bool_] | None) -> int:
         if allowed is not None:
             logits = np.where(allowed, logits[: len(allowed)], -np.inf)
         highest = float(logits.max())
@@ -37,7 +56,12 @@ class NumpySampler:
             )
 
     def _draw(self, logits: npt.NDArray[np.float64]) -> int:
+        if 0 < self._sampling.top_k < len(logits):
+            least = np.partition(logits, -self._sampling.top_k)[-self._sampling.top_k]
+            logits = np.where(logits < least, -np.inf, logits)
         weights = np.exp(logits - logits.max())
+        if self._sampling.min_p > 0:
+            weights = np.where(weights < self._sampling.min_p, 0.0, weights)
         weights /= weights.sum()
         if self._sampling.top_p >= 1:
             return self._among(weights)

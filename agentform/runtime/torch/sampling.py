@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,6 +22,7 @@ class TorchSampler:
 
     def __init__(self, sampling: Sampling, device: torch.device) -> None:
         self._sampling = sampling
+        self._counts: Counter[int] = Counter()
         self._generator = torch.Generator(device=device)
         self._generator.manual_seed(sampling.seed)
 
@@ -29,6 +32,24 @@ class TorchSampler:
         Raises:
             EngineError: they are NaN.
         """
+        token = self._pick(self._penalised(logits), allowed)
+        if self._sampling.penalises:
+            self._counts[token] += 1
+        return token
+
+    def _penalised(self, logits: Tensor) -> Tensor:
+        """The logits of tokens that were picked already are lowered."""
+        if not self._counts:
+            return logits
+        ids = torch.tensor(list(self._counts), device=logits.device)
+        times = torch.tensor(list(self._counts.values()), device=logits.device, dtype=torch.float32)
+        logits = logits.float().clone()
+        found, by = logits[ids], self._sampling.repetition_penalty
+        found = torch.where(found > 0, found / by, found * by)
+        logits[ids] = found - self._sampling.frequency_penalty * times - self._sampling.presence_penalty
+        return logits
+
+    def _pick(self, logits: Tensor, allowed: npt.NDArray[np.bool_] | None) -> int:
         if allowed is not None:
             seen = torch.from_numpy(allowed).to(logits.device)
             logits = logits[: len(seen)].masked_fill(~seen, float("-inf"))
@@ -40,6 +61,10 @@ class TorchSampler:
         return self._draw((logits.float() - highest) / max(self._sampling.temperature, LEAST_TEMPERATURE))
 
     def _draw(self, logits: Tensor) -> int:
+        if 0 < self._sampling.top_k < len(logits):
+            logits = logits.masked_fill(logits < logits.topk(self._sampling.top_k).values[-1], float("-inf"))
+        if self._sampling.min_p > 0:  # the most probable token's logit is 0 here
+            logits = logits.masked_fill(logits < math.log(self._sampling.min_p), float("-inf"))
         if self._sampling.top_p >= 1:
             return int(torch.multinomial(logits.softmax(dim=-1), 1, generator=self._generator))
         probabilities, order = logits.softmax(dim=-1).sort(descending=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from agentform.grammar.spec import GrammarSpec
-from agentform.runtime.engine import GenerateRequest, ScoreRequest
+from agentform.runtime.engine import GenerateRequest, Sampling, ScoreRequest
 
 __all__ = [
     "MOST_BRANCHES",
@@ -62,11 +62,19 @@ def generate_body(
         "top_p": sampling.top_p,
         "sampling_seed": sampling.seed,
         "stop_token_ids": sorted(eos_ids),
+        **_further(sampling),
         **grammar,
     }
     if request.stop:
         params["stop"] = [stop for stop in request.stop if stop]
     return {"input_ids": list(request.prompt_ids), "sampling_params": params, "stream": True, **_apart(request)}
+
+
+def _further(sampling: Sampling) -> dict[str, Any]:
+    """What is not as it is where nothing is said."""
+    plain = Sampling()
+    names = ("top_k", "min_p", "repetition_penalty", "frequency_penalty", "presence_penalty")
+    return {name: getattr(sampling, name) for name in names if getattr(sampling, name) != getattr(plain, name)}
 
 
 def warm_body(request: ScoreRequest) -> Body:
