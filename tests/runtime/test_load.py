@@ -56,7 +56,7 @@ def test_sglang_that_is_missing_or_another_version_is_refused_by_name(monkeypatc
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr(versions, "version", missing)
-    with pytest.raises(MissingDependency, match=r"agentform\[sglang\]"):
+    with pytest.raises(MissingDependency, match=r"\[sglang\]"):
         load_engine("sglang:Qwen/Qwen3-0.6B")
     monkeypatch.setattr(versions, "version", lambda name: "0.4.1")
     with pytest.raises(EngineError, match=r"sglang 0\.4\.1 .* supports 0\.5\.21"):
