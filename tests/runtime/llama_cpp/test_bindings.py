@@ -38,7 +38,7 @@ def test_the_variable_names_a_file_or_its_folder(tmp_path):
 
 def test_without_any_llama_cpp_it_is_said_how_to_get_one(monkeypatch):
     monkeypatch.setattr(library, "find_spec", lambda name: None)
-    with pytest.raises(MissingDependency, match=r"agentform\[llama\]"):
+    with pytest.raises(MissingDependency, match=r"\[llama\]"):
         find_library({})
 
 
