@@ -331,7 +331,14 @@ def fill(
         task = FileFill(source=source, out=out, column=column, at_once=at_once, overwrite=overwrite)
         console = Console(stderr=True)
         if fill_file(
-            console, target, task, model=model, instructions=instructions, cache_dir=cache_dir, decider=decider
+            console,
+            target,
+            task,
+            model=model,
+            instructions=instructions,
+            cache_dir=cache_dir,
+            decider=decider,
+            num_threads=num_threads,
         ):
             raise typer.Exit(3)
         return

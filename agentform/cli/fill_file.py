@@ -12,6 +12,7 @@ import anyio
 from rich.console import Console
 
 from agentform.cli.engine_spec import open_engine
+from agentform.cli.loading import engine_options
 from agentform.cli.safe_text import SafeText
 from agentform.deciders import load_decider
 from agentform.errors import InvalidInput
@@ -66,6 +67,7 @@ def fill_file(
     instructions: str = "",
     cache_dir: Path | None = None,
     decider: str | None = None,
+    num_threads: int | None = None,
 ) -> int:
     """Fill the form from every row; returns how many could not be filled. Those are tried again by the next run.
 
@@ -77,7 +79,7 @@ def fill_file(
     task.check()
     second = None if decider is None else load_decider(decider)
     with console.status(f"loading {model} …"):
-        engine = open_engine(model, **({} if cache_dir is None else {"cache_dir": cache_dir}))
+        engine = open_engine(model, **engine_options(cache_dir=cache_dir, num_threads=num_threads))
     identity = (dumps(to_jsonable(asdict(target.form))), instructions, engine.info.digest, decider or "")
 
     async def run() -> int:
