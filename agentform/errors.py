@@ -316,13 +316,27 @@ class Attempt:
 
 
 class CallRejected(CallError):
-    """Raised when no attempt satisfied the true schema within the repair limit."""
+    """Raised when no attempt satisfied the true schema within the repair limit, nor any other answers that were tried.
 
-    def __init__(self, target: str, attempts: Sequence[Attempt]) -> None:
-        last = "; ".join(f"{v.pointer or '(whole)'}: {v.reason}" for v in attempts[-1].violations)
-        super().__init__(f"{target}: no valid arguments in {len(attempts)} attempts; the last failed at {last}")
+    `unsatisfied` is the smallest set of rules of which each of these broke at least one; empty where none was tried.
+    """
+
+    def __init__(self, target: str, attempts: Sequence[Attempt], unsatisfied: Sequence[Violation] = ()) -> None:
+        told = f"{target}: no valid arguments in {len(attempts)} attempts; the last failed at "
+        told += _listed(attempts[-1].violations)
+        if unsatisfied:
+            told += f"; no other answers that were tried keep {_listed(unsatisfied[:_RULES_TOLD])}"
+        super().__init__(told)
         self.target = target
         self.attempts = tuple(attempts)
+        self.unsatisfied = tuple(unsatisfied)
+
+
+_RULES_TOLD = 3
+
+
+def _listed(violations: Sequence[Violation]) -> str:
+    return "; ".join(f"{v.pointer or '(whole)'}: {v.reason}" for v in violations)
 
 
 class Abstained(CallError):

@@ -9,7 +9,8 @@
           └──────────────────────────────────────────────────────────────────────┘ at most `Limits.repairs` times
 
 What failed is first solved jointly, then written again with the refusal in view; what fails a second time at the same
-leaves, or has only joint solutions that the model finds very improbable, is decided in sequence.
+leaves, or has only joint solutions that the model finds very improbable, is decided in sequence. Where all that was in
+vain, the choices are written one after another under grammars of their options, once.
 """
 
 from __future__ import annotations
@@ -22,7 +23,15 @@ from itertools import islice
 from agentform._util.threads import FORMS
 from agentform.decoding.insertion_point import InsertionPoint
 from agentform.decoding.session import Session
-from agentform.errors import Abstained, ArgumentMalformed, ArgumentsTruncated, Attempt, CallRejected, Violation
+from agentform.errors import (
+    Abstained,
+    ArgumentMalformed,
+    ArgumentsTruncated,
+    Attempt,
+    CallRejected,
+    GrammarError,
+    Violation,
+)
 from agentform.forms.beam_search import answer_waves
 from agentform.forms.elsewhere import Elsewhere
 from agentform.forms.generate import write_leaf, write_leaves
@@ -30,10 +39,12 @@ from agentform.forms.progress import Watch
 from agentform.forms.questions import early_free_leaves
 from agentform.forms.refusal import RefusalPrompt
 from agentform.forms.repair import (
+    as_written,
     fails_alike,
     in_sequence,
     joint_solution,
     open_assignments,
+    to_be_written,
     with_changes_marked,
     with_narrower_leaves,
     without_refused,
@@ -41,6 +52,7 @@ from agentform.forms.repair import (
 from agentform.forms.rules import breaks_rules, keeping_rules
 from agentform.forms.scoring import Priors, Scoring, require_confidence
 from agentform.forms.state import FormState
+from agentform.forms.unsatisfied import unsatisfied_rules
 from agentform.schema.target import Target
 
 __all__ = ["Filling", "fill_form"]
@@ -79,6 +91,7 @@ async def fill_form(session: Session, filling: Filling) -> FormState:
         EngineError: the engine cannot serve a request; DeadlineExceeded among them.
     """
     attempts: list[Attempt] = []
+    refusals: list[tuple[Violation, ...]] = []
     root = filling.target.form.root
     step: Callable[[], Awaitable[FormState]] = partial(_draft, session, filling, FormState(root=root), filling.point)
     while True:
@@ -97,8 +110,10 @@ async def fill_form(session: Session, filling: Filling) -> FormState:
             return state
         attempts.append(Attempt(arguments=state.value, violations=violations))
         if len(attempts) > session.limits.repairs:
-            raise CallRejected(filling.target.name, attempts)
-        step = partial(_repaired, session, filling, state, attempts)
+            if (written := await _last_resort(session, filling, state, violations)) is not None:
+                return written
+            raise CallRejected(filling.target.name, attempts, unsatisfied_rules(refusals))
+        step = partial(_repaired, session, filling, state, attempts, refusals)
 
 
 async def _draft(session: Session, filling: Filling, state: FormState, point: InsertionPoint) -> FormState:
@@ -150,10 +165,27 @@ async def _written(session: Session, filling: Filling, state: FormState, point: 
     return await write_leaves(session, point.json(), state, closing=filling.closing, watch=filling.watch)
 
 
-async def _repaired(session: Session, filling: Filling, state: FormState, attempts: list[Attempt]) -> FormState:
+async def _last_resort(
+    session: Session, filling: Filling, state: FormState, violations: Sequence[Violation]
+) -> FormState | None:
+    """The form with its choices written one after another under their grammars, if that is accepted."""
+    if not any(kind == "value" for _, kind in state.answers):
+        return None
+    opened = replace(state, root=to_be_written(state.root))
+    try:
+        written = await _written(session, filling, opened, filling.refusal.after(state.json_text, violations))
+    except (ArgumentsTruncated, ArgumentMalformed, GrammarError):
+        return None
+    found = as_written(state, written)
+    return None if filling.target.validator.check(found.value) else found
+
+
+async def _repaired(
+    session: Session, filling: Filling, state: FormState, attempts: list[Attempt], refusals: list[tuple[Violation, ...]]
+) -> FormState:
     """The next draft after a refused one."""
     validator, violations = filling.target.validator, attempts[-1].violations
-    joint = joint_solution(validator, state, violations, session.limits)
+    joint = await joint_solution(validator, state, violations, session.limits, refusals=refusals)
     if joint is not None and (joint.gap or 0.0) <= filling.scoring.max_gap:
         return await _told(filling, joint)
     if joint is None and (completed := await _completed(session, filling, state, violations)) is not None:

@@ -16,39 +16,58 @@ from agentform.decoding.limits import Limits
 from agentform.errors import Attempt, Violation
 from agentform.forms.answer import Answers
 from agentform.forms.beam_search import best_first
+from agentform.forms.joint_search import AssignmentSearch, Candidate
 from agentform.forms.rules import breaks_rules
 from agentform.forms.state import FormState
 from agentform.messages import How
 from agentform.schema.dependencies import in_order
-from agentform.schema.form import Free, Node, Path, Record, Repeat, Union, leaves, pointer
-from agentform.schema.json_text import loads
+from agentform.schema.form import Choice, Free, Node, Path, Record, Repeat, Union, leaves, pointer
+from agentform.schema.json_text import dumps, loads
 from agentform.schema.tighten_lists import way_below, with_list_rules
 from agentform.schema.validate import Validator
 
 __all__ = [
+    "as_written",
     "fails_alike",
     "in_sequence",
     "joint_solution",
     "open_assignments",
+    "to_be_written",
     "with_changes_marked",
     "with_narrower_leaves",
     "without_refused",
 ]
 
 
-def joint_solution(
-    validator: Validator, state: FormState, violations: Sequence[Violation], limits: Limits
+async def joint_solution(
+    validator: Validator,
+    state: FormState,
+    violations: Sequence[Violation],
+    limits: Limits,
+    *,
+    refusals: list[tuple[Violation, ...]] | None = None,
 ) -> FormState | None:
     """The most probable assignment of the closed leaves that the validator accepts, if one is found.
 
     The failing leaves alone are tried first; a rule across fields may name a field that is not the one to change.
+    What was wrong with each candidate is added to `refusals`.
     """
     until = anyio.current_time() + limits.joint_s
-    for group in _groups(state, violations):
-        solution = _first_accepted(validator, state, group, limits.joint_candidates, until)
-        if solution is not None:
-            return solution
+    refused = [] if refusals is None else refusals
+    searches = [AssignmentSearch(validator, state, group, until, refused) for group in _groups(state, violations)]
+    for search in searches if limits.joint_candidates else ():
+        if (found := await search.probable(limits.joint_candidates)) is not None:
+            return _joint(state, found)
+    for search in searches if limits.joint_candidates else ():
+        walked = await search.walked()
+        found = await search.guided(below=walked.gap if walked else math.inf) or walked or await search.shaped()
+        if found is not None:
+            return _joint(state, found)
     return None
+
+
+def _joint(state: FormState, found: Candidate) -> FormState:
+    return replace(found.state, how={**state.how, **_marked(found.changed, "joint")}, gap=found.gap)
 
 
 def _groups(state: FormState, violations: Sequence[Violation]) -> Iterator[Answers]:
@@ -81,21 +100,6 @@ def _assignments(group: Answers) -> Iterator[tuple[Answers, float]]:
     rows = [answer.log_probabilities for answer in group.values()]
     for picks, total in best_first(rows):
         yield {key: replace(a, index=i) for (key, a), i in zip(group.items(), picks, strict=True)}, total
-
-
-def _first_accepted(
-    validator: Validator, state: FormState, group: Answers, most: int, until: float
-) -> FormState | None:
-    best: float | None = None
-    for moved, total in islice(_assignments(group), most):
-        best = total if best is None else best
-        candidate = state.with_answers(moved)
-        if candidate.text_of(state.root) is not None and not validator.check(candidate.value):
-            changed = [key[0] for key, answer in moved.items() if answer.index != state.answers[key].index]
-            return replace(candidate, how={**state.how, **_marked(changed, "joint")}, gap=best - total)
-        if anyio.current_time() > until:
-            return None
-    return None
 
 
 def without_refused(state: FormState, violations: Sequence[Violation]) -> FormState:
@@ -154,6 +158,31 @@ def with_changes_marked(old: FormState, new: FormState) -> FormState:
         gap=old.gap,
         shortened=old.shortened | new.shortened,
     )
+
+
+def to_be_written(node: Node) -> Node:
+    """The form with every choice of a value open, to be written under a grammar of its options."""
+    match node:
+        case Choice():
+            return Free(path=node.path, schema={"enum": list(node.options)}, description=node.description)
+        case Record():
+            return replace(node, fields=tuple(replace(f, node=to_be_written(f.node)) for f in node.fields))
+        case Union():
+            return replace(node, arms=tuple(map(to_be_written, node.arms)))
+        case Repeat():
+            return replace(node, items=tuple(map(to_be_written, node.items)))
+        case _:
+            return node
+
+
+def as_written(old: FormState, written: FormState) -> FormState:
+    """The old state's form with the choices taken that were written instead."""
+    changed, texts = dict(old.answers), dict(written.texts)
+    for key, answer in old.answers.items():
+        text = texts.pop(key[0], None) if key[1] == "value" else None
+        if text is not None:
+            changed[key] = replace(answer, index=list(map(dumps, answer.question.answers)).index(text))
+    return with_changes_marked(old, replace(old, answers=changed, texts=texts))
 
 
 def in_sequence(node: Node) -> Node:
