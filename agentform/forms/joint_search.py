@@ -317,7 +317,7 @@ def _by_probability(answer: Answer) -> list[int]:
 
 
 def _costs(answer: Answer, order: Sequence[int]) -> list[float]:
-    logs = [math.log(max(answer.probabilities[at], 1e-300)) for at in order]
+    logs = [answer.log_probabilities[at] for at in order]
     return [logs[0] - log for log in logs]
 
 

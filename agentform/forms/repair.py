@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from math import inf
 
 import anyio
 
@@ -60,7 +61,7 @@ async def joint_solution(
             return _joint(state, found)
     for search in searches if limits.joint_candidates else ():
         walked = await search.walked()
-        found = await search.guided(below=walked.gap if walked else math.inf) or walked or await search.shaped()
+        found = await search.guided(below=walked.gap if walked else inf) or walked or await search.shaped()
         if found is not None:
             return _joint(state, found)
     return None
