@@ -43,9 +43,11 @@ _Conflict: TypeAlias = Mapping[int, int]
 """The places of answers that are refused together, and their ranks."""
 _EXHAUSTIVE = 4_096
 """So few candidates are all tried."""
-_MOST_NODES = 3_000
+_MOST_NODES = 20_000
 _MORE_NODES = 300
 """Of a guided search, and of one that only looks for something more probable than what is found already."""
+_MOST_WHOLE = 64
+"""Refusals of which it is not found out what they depend on."""
 _MOST_STEPS = 150
 _MOST_CHANGES = 64
 """Changes of the answers that one refusal depends on."""
@@ -126,7 +128,7 @@ class AssignmentSearch:
         until, most = self._part(_GUIDED_SHARE), _MOST_NODES if math.isinf(below) else _MORE_NODES
         conflicts: list[_Conflict] = []
         heap: list[tuple[float, int, Ranks, frozenset[int]]] = [(0.0, 0, (0,) * len(self._keys), frozenset())]
-        pushed = 0
+        pushed, num_whole = 0, 0
         while heap and pushed < most and anyio.current_time() < until:
             cost, _, ranks, fixed = heapq.heappop(heap)
             conflict = next((known for known in conflicts if _holds(ranks, known)), None)
@@ -136,7 +138,8 @@ class AssignmentSearch:
                 if await self._is_accepted(ranks):
                     return self._candidate(ranks)
                 conflicts.append(conflict := await self._conflict(ranks, until))
-                if len(conflict) == len(ranks):
+                num_whole += len(conflict) == len(ranks)
+                if num_whole > _MOST_WHOLE:
                     return None  # nothing to follow: this would be falling probability once more
             for moved, then_fixed in self._away_from(conflict, ranks, fixed):
                 pushed += 1
@@ -317,7 +320,8 @@ def _by_probability(answer: Answer) -> list[int]:
 
 
 def _costs(answer: Answer, order: Sequence[int]) -> list[float]:
-    logs = [answer.log_probabilities[at] for at in order]
+    of_all = answer.log_probabilities
+    logs = [of_all[at] for at in order]
     return [logs[0] - log for log in logs]
 
 
