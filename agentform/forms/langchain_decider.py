@@ -88,7 +88,7 @@ def decider_of(source: DeciderSource | None) -> Decider | None:
         return source
     if isinstance(source, LangChainDecisionModel):
         return Decider(model=LangChainDecisions(source))
-    given: object = source
+    given = cast("object", source)  # whatever came, whoever checks types or not
     if isinstance(given, DecisionModel):
         return Decider(model=given)
     hint = "; load_decider makes one of a URL" if isinstance(given, str) else ""
