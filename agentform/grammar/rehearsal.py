@@ -29,13 +29,17 @@ _MEMORY_BYTES = 1 << 30
 _FEW = 3
 """So many regular expressions hold at once without much ado; each more may double the work."""
 _FEW_KEYS = 16
+_FEW_DEFINITIONS = 200
+"""A chain of a thousand that refer to one another, and llguidance leaves its stack."""
 _JOINING = frozenset({"anyOf", "oneOf", "$ref"})
 _BESIDE = frozenset({"$defs", "definitions", "type"})
 
 
 def may_be_hard(schema: Schema) -> bool:
-    """Whether several regular expressions may have to hold of one text: their product is what is compiled."""
+    """Whether several regular expressions may have to hold of one text, whose product is compiled, or it may be deep."""
     inside = list(_walk(schema))
+    if sum(map(_num_definitions, inside)) > _FEW_DEFINITIONS:
+        return True
     if any(len(item.get("patternProperties", ())) > _FEW_KEYS for item in inside):
         return True
     return sum(map(_num_expressions, inside)) > _FEW and any(map(_joins, inside))
@@ -72,7 +76,7 @@ def _answer(process: subprocess.Popen[bytes], ask: bytes, cpu_s: float) -> str:
             sent = None  # it is being sent already
             if is_given_up() or time.monotonic() > until:
                 raise OutOfTime from None
-    if process.returncode:
+    if process.returncode or not said:
         raise OutOfTime
     return str(json.loads(said))
 
@@ -85,6 +89,10 @@ def _walk(schema: Any) -> Iterator[SchemaDict]:
             found = cast("SchemaDict", item)
             yield found
             waiting.extend(inner for _, inner in subschemas(found))
+
+
+def _num_definitions(schema: SchemaDict) -> int:
+    return sum(len(schema.get(keyword, ())) for keyword in ("$defs", "definitions"))
 
 
 def _num_expressions(schema: SchemaDict) -> int:

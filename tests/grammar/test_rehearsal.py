@@ -71,6 +71,12 @@ def test_a_product_of_expressions_that_never_ends_is_left_to_validation(compiler
     assert '"type": "string"' in compiled.source
 
 
+def test_definitions_that_lead_from_one_to_the_next_do_not_end_the_process(compiler):
+    steps = {f"A{at}": {"anyOf": [{"$ref": f"#/$defs/A{at + 1}"}, {"type": "null"}]} for at in range(4000)}
+    schema = {"$ref": "#/$defs/A0", "$defs": {**steps, "A4000": TEXT}}
+    assert compiler.compile(GrammarSpec(kind="json_schema", text=json.dumps(schema))).relaxed
+
+
 def test_what_is_hard_and_ends_is_enforced(compiler, monkeypatch):
     monkeypatch.setattr(rehearsal, "_MOST_WALL", 10_000)
     few = {**TEXT, "allOf": [{"pattern": pattern} for pattern in ("^a", "b", "c$", "^[abc]*$")]}
