@@ -36,7 +36,7 @@ _BESIDE = frozenset({"$defs", "definitions", "type"})
 
 
 def may_be_hard(schema: Schema) -> bool:
-    """Whether several regular expressions may have to hold of one text, whose product is compiled, or it may be deep."""
+    """Whether several regular expressions may have to hold of one text, whose product is compiled; or it is deep."""
     inside = list(_walk(schema))
     if sum(map(_num_definitions, inside)) > _FEW_DEFINITIONS:
         return True
