@@ -29,7 +29,6 @@ _EXTRAS = {
     "client": ("httpx", "engines behind a URL"),
     "serve": ("starlette", "agentform serve"),
     "mcp": ("mcp", "tools of MCP servers, agentform mcp"),
-    "chat": ("prompt_toolkit", "line editing and history in agentform chat"),
     "metrics": ("prometheus_client", "Prometheus"),
     "otel": ("opentelemetry.sdk", "OpenTelemetry"),
 }
