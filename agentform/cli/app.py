@@ -220,12 +220,16 @@ def plan(
 def tune(
     model: Annotated[str, typer.Argument(help="A catalogue name, a model folder or a hub id.")],
     data: Annotated[
-        Path, typer.Option(help="Labelled examples, one JSON object a line: text, field, options, gold, description.")
-    ],
+        Path | None,
+        typer.Option(
+            help="Labelled examples, one JSON object a line: text, field, options, gold, description; "
+            "without them, those that come with agentform."
+        ),
+    ] = None,
     keep: Annotated[bool, typer.Option(help="Keep what was found for this model.")] = True,
     num_threads: _NumThreads = None,
 ) -> None:
-    """Find the lead-in, calibration and temperature that suit a model."""
+    """Find the prompt, lead-in, calibration and temperature that suit a model."""
     from agentform.cli.tune import tune_model
 
     tune_model(Console(), model, data, keep=keep, num_threads=num_threads)

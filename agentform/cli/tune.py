@@ -16,7 +16,8 @@ from agentform.cli.loading import opened
 from agentform.cli.tables import Table
 from agentform.errors import InvalidInput
 from agentform.forms.coupling import Coupling, probe
-from agentform.forms.prompt_style import LEAD_INS
+from agentform.forms.probe_items import PROBE_EXAMPLES
+from agentform.forms.scoring import Scoring
 from agentform.forms.tuning import CALIBRATIONS, Example, Tuned, tune
 from agentform.runtime.models.tuned_scoring import write_scoring
 from agentform.schema.target import Target
@@ -70,9 +71,12 @@ def _lines(file: Path, convert: Callable[[Any], T]) -> list[T]:
     return found
 
 
-def tune_model(console: Console, model: str, file: Path, *, keep: bool, num_threads: int | None = None) -> Tuned:
-    """Tune a model on a file, show what was found and keep it for the model unless told not to."""
-    examples = read_examples(file)
+def tune_model(console: Console, model: str, file: Path | None, *, keep: bool, num_threads: int | None = None) -> Tuned:
+    """Tune a model on a file, show what was found and keep it for the model unless told not to.
+
+    Without a file, on the examples that come with the package.
+    """
+    examples = PROBE_EXAMPLES if file is None else read_examples(file)
     engine = opened(Console(stderr=True), model, cache_dir=None, num_threads=num_threads)
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("scoring examples")
@@ -90,12 +94,16 @@ def tune_model(console: Console, model: str, file: Path, *, keep: bool, num_thre
 
 def _trials(found: Tuned) -> Table:
     best = found.scoring
-    title = f"best: {best.lead_in}, calibration {best.calibration}, temperature {best.temperature}"
+    title = f"best: {_named(best)}, calibration {best.calibration}, temperature {best.temperature}"
     table = Table("lead-in", *(f"{strength:g}" for strength in CALIBRATIONS), title=title)
-    for lead_in in LEAD_INS:
-        row = [t.accuracy for t in found.trials if t.scoring.lead_in == lead_in]
-        table.add_row(lead_in, *(f"{accuracy:.3f}" for accuracy in row))
+    for name in dict.fromkeys(_named(trial.scoring) for trial in found.trials):
+        row = [t.accuracy for t in found.trials if _named(t.scoring) == name]
+        table.add_row(name, *(f"{accuracy:.3f}" for accuracy in row))
     return table
+
+
+def _named(scoring: Scoring) -> str:
+    return f"{scoring.lead_in}, listed" if scoring.list_fields else scoring.lead_in
 
 
 def probe_target(

@@ -83,12 +83,13 @@ class Together:
         schema = {"type": "object", "properties": leaves, "required": list(leaves)}
         size = sum(len(leaf["description"]) + OPTION_CHARACTERS * len(leaf.get("enum", ())) for leaf in leaves.values())
         target = await prompt_work(size, load, schema, name="decisions")
+        scoring = scoring or Scoring.of(engine)
         return cls(
             engine=engine,
             target=target,
-            prompts=Prompts(engine, target, instructions),
+            prompts=Prompts(engine, target, instructions, scoring.list_fields),
             limits=limits or Limits(),
-            scoring=scoring or Scoring.of(engine),
+            scoring=scoring,
             priors=priors or priors_of(engine),
         )
 

@@ -61,7 +61,7 @@ async def fill(
     form: type[T],
     *,
     instructions: str = ...,
-    list_fields: bool = ...,
+    list_fields: bool | None = ...,
     limits: Limits | None = ...,
     scoring: Scoring | None = ...,
     priors: PriorStore | None = ...,
@@ -75,7 +75,7 @@ async def fill(
     form: Any,
     *,
     instructions: str = ...,
-    list_fields: bool = ...,
+    list_fields: bool | None = ...,
     limits: Limits | None = ...,
     scoring: Scoring | None = ...,
     priors: PriorStore | None = ...,
@@ -88,7 +88,7 @@ async def fill(
     form: Any,
     *,
     instructions: str = "",
-    list_fields: bool = False,
+    list_fields: bool | None = None,
     limits: Limits | None = None,
     scoring: Scoring | None = None,
     priors: PriorStore | None = None,
@@ -98,8 +98,8 @@ async def fill(
     """Fill `form` (a pydantic model, another type, or a JSON Schema) from a conversation.
 
     `messages` is a text or messages that end with the user's. The system message holds `instructions` and the form's
-    own description; with `list_fields` also every field with its description and options, which large models use
-    and small ones are led astray by. `priors` keeps label priors between calls. A form that is filled often may be
+    own description; with `list_fields` also every field with its description and options, as `Scoring.list_fields` has
+    it where it is not given. `priors` keeps label priors between calls. A form that is filled often may be
     loaded once, with `agentform.schema.target.load`, and its `Target` given here. With `think` a model that was trained
     to think does so first, between its own marks; without it such a model is told not to, where its template can.
     `decider` is a decision model that answers the closed questions, as `load_decider` or LangChain has them; the
@@ -133,7 +133,7 @@ class Filler:
         form: Any,
         *,
         instructions: str = "",
-        list_fields: bool = False,
+        list_fields: bool | None = None,
         limits: Limits | None = None,
         scoring: Scoring | None = None,
         priors: PriorStore | None = None,
@@ -148,9 +148,10 @@ class Filler:
         """
         self.target = form if isinstance(form, Target) else load(form)
         self._engine = engine
-        self._prompts = Prompts(engine, self.target, instructions, list_fields)
         self._limits = limits or Limits()
         self._scoring = scoring or Scoring.of(engine)
+        listed = self._scoring.list_fields if list_fields is None else list_fields
+        self._prompts = Prompts(engine, self.target, instructions, listed)
         self._priors = priors or priors_of(engine)
         self._thinking = think if isinstance(think, Thinking) else Thinking(effort="medium") if think else None
         self._decider = decider_of(decider)
@@ -200,7 +201,7 @@ def fill_sync(
     form: type[T],
     *,
     instructions: str = ...,
-    list_fields: bool = ...,
+    list_fields: bool | None = ...,
     limits: Limits | None = ...,
     scoring: Scoring | None = ...,
     priors: PriorStore | None = ...,
@@ -214,7 +215,7 @@ def fill_sync(
     form: Any,
     *,
     instructions: str = ...,
-    list_fields: bool = ...,
+    list_fields: bool | None = ...,
     limits: Limits | None = ...,
     scoring: Scoring | None = ...,
     priors: PriorStore | None = ...,

@@ -38,6 +38,11 @@ class Scoring:
     """Log probability that a joint solution may give up before the leaves are decided in sequence instead."""
     lead_in: LeadIn = "key"
     """How questions are put; see docs/measurements.md for what each is good for."""
+    list_fields: bool = False
+    """Whether `fill` and `decide` name every field with its description and options in the system message.
+
+    Some models use that and others are led astray by it; `agentform tune` finds out.
+    """
     rotations: int = 1
     """Orders in which letters are put to the options, each begun at another option; the log scores are averaged.
 

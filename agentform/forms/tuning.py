@@ -1,4 +1,6 @@
-"""Finds how a model's options are best scored: lead-in, calibration and temperature, on a small labelled file."""
+"""Finds how a model's options are best scored, on labelled examples: whether the fields are listed, the lead-in, the
+calibration and the temperature.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import TypeAlias
 
 from agentform.decoding.limits import Limits
 from agentform.decoding.session import Session
@@ -58,7 +61,7 @@ class Tuned:
 
     scoring: Scoring
     trials: tuple[Trial, ...]
-    """Every lead-in with every calibration, on the half that was tuned on."""
+    """Every lead-in with every calibration, fields listed or not, on the half that was tuned on."""
     held_out: float
     """Accuracy of the best setting on the other half."""
     held_out_default: float
@@ -79,9 +82,10 @@ class _Scored:
 async def tune(
     engine: Engine, examples: Sequence[Example], *, on_progress: Callable[[int, int], None] = lambda done, of: None
 ) -> Tuned:
-    """Try every lead-in and calibration; fit the temperature of the best.
+    """Try every lead-in and calibration, with the fields listed and without; fit the temperature of the best.
 
-    Every second example is held out.
+    Every second example is held out. Of few examples one setting is often better than another by chance: the defaults
+    stay unless the best does better by more than the standard error of the paired difference.
 
     Raises:
         InvalidInput: there are fewer than four examples.
@@ -89,36 +93,53 @@ async def tune(
     """
     if len(examples) < 4:
         raise InvalidInput(f"tuning needs at least four examples; got {len(examples)}")
-    scored: dict[LeadIn, list[_Scored]] = {lead_in: [] for lead_in in LEAD_INS}
+    ways = list(product((False, True), LEAD_INS))
+    scored: dict[_AskedWay, list[_Scored]] = {way: [] for way in ways}
     store = PriorStore()
-    for number, (lead_in, example) in enumerate(product(LEAD_INS, examples), 1):
-        scored[lead_in].append(await _score(engine, example, lead_in, store))
-        on_progress(number, len(LEAD_INS) * len(examples))
-    trials = [
-        Trial(scoring=setting, accuracy=_accuracy(scored[setting.lead_in][::2], setting)) for setting in _settings()
-    ]
+    for number, (way, example) in enumerate(product(ways, examples), 1):
+        scored[way].append(await _score(engine, example, way, store))
+        on_progress(number, len(ways) * len(examples))
+    tried = {setting: scored[_way(setting)][::2] for setting in _settings()}
+    trials = [Trial(scoring=setting, accuracy=_accuracy(rows, setting)) for setting, rows in tried.items()]
     # On a tie the earlier setting wins: the simpler lead-in, the weaker correction.
-    best = max(trials, key=lambda trial: trial.accuracy).scoring
-    best = _with_temperature(best, scored[best.lead_in][::2])
-    default = Scoring()
+    best, default = max(trials, key=lambda trial: trial.accuracy).scoring, Scoring()
+    if not _is_clearly_better(_hits(tried[best], best), _hits(tried[default], default)):
+        best = default
+    best = _with_temperature(best, tried[best])
     return Tuned(
         scoring=best,
         trials=tuple(trials),
-        held_out=_accuracy(scored[best.lead_in][1::2], best),
-        held_out_default=_accuracy(scored[default.lead_in][1::2], default),
+        held_out=_accuracy(scored[_way(best)][1::2], best),
+        held_out_default=_accuracy(scored[_way(default)][1::2], default),
     )
 
 
+_AskedWay: TypeAlias = tuple[bool, LeadIn]
+"""Whether fields are listed, and the lead-in: what the model has to be asked again for."""
+
+
+def _way(scoring: Scoring) -> _AskedWay:
+    return scoring.list_fields, scoring.lead_in
+
+
+def _is_clearly_better(hits: Sequence[bool], others: Sequence[bool]) -> bool:
+    gains = [hit - other for hit, other in zip(hits, others, strict=True)]
+    mean = sum(gains) / len(gains)
+    variance = sum((gain - mean) ** 2 for gain in gains) / len(gains)
+    return mean > math.sqrt(variance / len(gains))
+
+
 def _settings() -> Iterable[Scoring]:
-    for lead_in, strength in product(LEAD_INS, CALIBRATIONS):
+    for listed, lead_in, strength in product((False, True), LEAD_INS, CALIBRATIONS):
         nothing = min(strength, Scoring().calibration_with_nothing)
-        yield Scoring(lead_in=lead_in, calibration=strength, calibration_with_nothing=nothing)
+        yield Scoring(list_fields=listed, lead_in=lead_in, calibration=strength, calibration_with_nothing=nothing)
 
 
-async def _score(engine: Engine, example: Example, lead_in: LeadIn, store: PriorStore) -> _Scored:
+async def _score(engine: Engine, example: Example, way: _AskedWay, store: PriorStore) -> _Scored:
+    listed, lead_in = way
     leaf = {"enum": list(example.options), "description": example.description}
     target = load({"type": "object", "properties": {example.field: leaf}, "required": [example.field]}, name="example")
-    prompts = Prompts(engine, target, "")
+    prompts = Prompts(engine, target, "", listed)
     questions = open_questions(FormState(root=target.form.root))
     scoring = Scoring(lead_in=lead_in, calibration=0)
     session = Session(engine, limits=Limits())
@@ -131,7 +152,11 @@ async def _score(engine: Engine, example: Example, lead_in: LeadIn, store: Prior
 
 
 def _accuracy(scored: Sequence[_Scored], scoring: Scoring) -> float:
-    return sum(item.answer(scoring).index == item.gold for item in scored) / len(scored)
+    return sum(_hits(scored, scoring)) / len(scored)
+
+
+def _hits(scored: Sequence[_Scored], scoring: Scoring) -> list[bool]:
+    return [item.answer(scoring).index == item.gold for item in scored]
 
 
 def _with_temperature(scoring: Scoring, scored: Sequence[_Scored]) -> Scoring:

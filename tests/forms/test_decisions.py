@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from agentform import DependsOn, Limits, OneOf, Score, Scoring, YesNo, decide
 from agentform.errors import Abstained, InvalidInput, UnsupportedSchema
 from agentform.forms.coupling import probe
+from agentform.forms.probe_items import PROBE_EXAMPLES
 from agentform.forms.tuning import Example, tune
 from agentform.schema.target import load
 from tests.support.recording_engine import RecordingEngine
@@ -110,12 +111,34 @@ async def test_tuning_finds_that_a_lean_is_to_be_taken_out():
     steps = []
     found = await tune(RecordingEngine(score_branch=score), examples, on_progress=lambda d, of: steps.append((d, of)))
     assert found.scoring.lead_in == "key"
-    assert found.scoring.calibration == 0.5
+    assert found.scoring.calibration == 0.9  # others do as well, and none does better than the default
     assert found.scoring.temperature < 1
     assert found.held_out == 1.0
     raw = next(t for t in found.trials if t.scoring.calibration == 0 and t.scoring.lead_in == "key")
     assert raw.accuracy == 0.5
-    assert steps[-1] == (4 * len(examples), 4 * len(examples))
+    assert steps[-1] == (8 * len(examples), 8 * len(examples))
+
+
+def test_either_half_of_the_examples_that_come_along_holds_every_kind_of_question_and_of_answer():
+    for half in (PROBE_EXAMPLES[::2], PROBE_EXAMPLES[1::2]):
+        golds = {example.field: {item.gold for item in half if item.field == example.field} for example in half}
+        assert golds.keys() == {"urgent", "mood", "subject", "room"}
+        assert all(len(answers) > 1 for answers in golds.values())
+
+
+async def test_a_question_is_told_whole_where_the_scoring_lists_fields():
+    prompts = []
+
+    def score(prompt, branch):
+        prompts.append(prompt)
+        return (math.log(0.5),) * len(branch.candidates)
+
+    asked = {"late": YesNo("Did it come too late?")}
+    for listed in (True, False):
+        prompts.clear()
+        scoring = Scoring(list_fields=listed, calibration=0)
+        await decide(RecordingEngine(score_branch=score), "It came.", asked, scoring=scoring)
+        assert all(("Did it come too late?" in prompt) == listed for prompt in prompts)
 
 
 async def test_tuning_refuses_too_few_examples_and_a_gold_that_is_no_option():
