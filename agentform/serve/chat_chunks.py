@@ -38,7 +38,10 @@ class ChatChunks:
         """The rest: text, calls, and how the turn ended."""
         completion = self._completion
         yield from self._begin()
-        yield from map(self._text, self._texts.end(*completion.texts(response)))
+        content, reasoning = completion.texts(response)
+        yield from map(self._text, self._texts.end(content, reasoning))
+        if not content and not response.calls:
+            yield completion.chunk(self._index, {"content": ""})  # an empty text, not none
         for number, call in enumerate(response.calls):
             yield from self._call(number, call)
         if response.logprobs:
@@ -50,7 +53,7 @@ class ChatChunks:
     def _begin(self) -> Iterator[dict[str, Any]]:
         if not self._begun:
             self._begun = True
-            yield self._completion.chunk(self._index, {"role": "assistant", "content": ""})
+            yield self._completion.chunk(self._index, {"role": "assistant", "content": None})
 
     def _text(self, delta: TextDelta) -> dict[str, Any]:
         return self._completion.chunk(self._index, {_FIELDS[delta.kind]: delta.text})

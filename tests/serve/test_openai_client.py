@@ -123,7 +123,7 @@ def test_a_stream_holds_the_same_as_the_whole_answer():
     assert (chunks[-1].choices, chunks[-1].usage.completion_tokens > 5) == ([], True)
     assert len({c.id for c in chunks}) == 1
     message = final.choices[0].message
-    assert (message.content, final.choices[0].finish_reason) == ("", "tool_calls")
+    assert (message.content, final.choices[0].finish_reason) == (None, "tool_calls")
     assert message.model_extra["reasoning_content"] == "I switch it on."
     assert json.loads(message.tool_calls[0].function.arguments) == ARGUMENTS
     assert final.usage.completion_tokens_details.reasoning_tokens == 16
