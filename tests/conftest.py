@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 
@@ -61,6 +62,15 @@ def _priors_of_this_test_alone(tmp_path_factory, monkeypatch):
     monkeypatch.setattr(
         "agentform.runtime.load.cache_home", lambda: tmp_path_factory.getbasetemp() / os.urandom(8).hex()
     )
+
+
+@pytest.fixture(autouse=True)
+def _what_a_command_shows_ends_with_its_test():
+    """The command line says for the rest of the process when priors are measured; tests share a process."""
+    logger = logging.getLogger("agentform.priors")
+    before = logger.handlers[:], logger.level, logger.propagate
+    yield
+    logger.handlers[:], logger.level, logger.propagate = before
 
 
 @pytest.fixture(params=["asyncio", "trio"])
