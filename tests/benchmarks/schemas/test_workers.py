@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import signal
+
 import pytest
 
 from benchmarks.schemas.cases import Case
@@ -24,6 +27,7 @@ def test_cases_are_measured_in_their_order(worker):
 
 
 def test_a_case_that_takes_too_long_costs_itself_alone(worker):
+    os.kill(worker._child._process.pid, signal.SIGSTOP)  # else it may answer within no time at all
     worker._limit_s = 0
     (late,) = worker.measure([GOOD])
     assert late.error == "no answer within 0 s"
