@@ -27,10 +27,15 @@ def unsatisfied_rules(refusals: Sequence[Sequence[Violation]]) -> tuple[Violatio
 
 
 def _greedy(broken: Sequence[frozenset[tuple[str, str]]]) -> list[tuple[str, str]]:
-    if not broken:
-        return []
-    most = Counter(rule for found in broken for rule in found).most_common(1)[0][0]
-    return [most, *_greedy([found for found in broken if most not in found])]
+    """The rule that most of them broke, then the one that most of the others broke, and so on."""
+    chosen, left = list[tuple[str, str]](), list(broken)
+    while left:
+        most, times = Counter(rule for found in left for rule in found).most_common(1)[0]
+        if times == 1:  # no two of them have a rule in common
+            return [*chosen, *(next(iter(found)) for found in left)]
+        chosen.append(most)
+        left = [found for found in left if most not in found]
+    return chosen
 
 
 def _as_violations(rules: Sequence[tuple[str, str]]) -> tuple[Violation, ...]:
