@@ -67,10 +67,22 @@ def content_of(row: Any, column: str) -> str | Sequence[Message]:
         content = columns[column]
     if isinstance(content, Sequence) and content and all(isinstance(item, Message) for item in cast("Any", content)):
         return cast("Sequence[Message]", content)
-    if content is None or content != content or (isinstance(content, str) and not content.strip()):  # NaN among them
+    if _is_nothing(content):
         where = f"column {column!r}" if isinstance(row, Mapping) else "the row"
         raise InvalidInput(f"there is no text in {where}")
     return text_or_json(cast("JsonValue", content))
+
+
+def _is_nothing(content: Any) -> bool:
+    """Whether it is blank, or stands for nothing in a table: null, NaN, NaT, pandas' NA."""
+    if content is None or isinstance(content, str):
+        return not (content or "").strip()
+    try:
+        return bool(content != content)
+    except TypeError:  # NA, of which nothing is true
+        return True
+    except ValueError:  # an array, of whose items some may be
+        return False
 
 
 def _pandas_rows(frame: Any) -> Iterator[Mapping[str, Any]]:
@@ -91,13 +103,16 @@ def _json_lines(path: Path) -> Iterator[Any]:
         if line.strip():
             try:
                 yield json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise InvalidInput(f"{path}, line {number}: {error}") from error
 
 
 def _csv_rows(path: Path) -> Iterator[Mapping[str, str]]:
     reader = csv.DictReader(_lines(path), strict=True)
     try:
+        names = reader.fieldnames or ()
+        if len(set(names)) < len(names):
+            raise InvalidInput(f"{path}, line {reader.line_num}: a column is named twice: {', '.join(names)}")
         for row in reader:
             if None in row or None in row.values():
                 raise InvalidInput(f"{path}, line {reader.line_num}: as many values are needed as there are columns")

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from agentform import YesNo, decide_many, decide_many_sync, fill_many
 from agentform.errors import Attempt, CallRejected, EngineClosed, InvalidInput, MissingDependency, Violation
 from agentform.rows.each import each_row
-from agentform.rows.source import read_rows
+from agentform.rows.source import content_of, read_rows
 from agentform.testing import Fill, ScriptedEngine
 
 pytestmark = pytest.mark.anyio
@@ -112,6 +112,8 @@ def test_files_are_read_by_their_ending(tmp_path):
         ("rows.jsonl", b"\xff\n", "cannot read"),
         ("rows.csv", b"a,b\n1\n", "line 2: as many values"),
         ("rows.csv", b'a\n"x\n', "unexpected end"),
+        ("rows.csv", b"a,b,a\n1,2,3\n", "line 1: a column is named twice: a, b, a"),
+        ("rows.jsonl", b"[]\n" + b"[" * 100_000 + b"\n", "line 2"),
         ("rows.xls", b"", "rows are read from .jsonl"),
     ],
 )
@@ -119,6 +121,30 @@ def test_a_file_that_holds_no_rows_is_named_with_its_line(tmp_path, name, conten
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InvalidInput, match=said):
         list(read_rows(tmp_path / name))
+
+
+class Missing:
+    """As pandas has it: neither the same as itself nor another."""
+
+    __hash__ = None
+
+    def __ne__(self, other):
+        return self
+
+    def __bool__(self):
+        raise TypeError("boolean value of NA is ambiguous")
+
+
+@pytest.mark.parametrize("cell", [None, float("nan"), " ", Missing()])
+def test_a_cell_that_stands_for_nothing_holds_no_text(cell):
+    with pytest.raises(InvalidInput, match="no text in column 'text'"):
+        content_of({"text": cell}, "text")
+
+
+def test_a_cell_that_holds_an_array_is_no_text_and_wrong_with_its_row_alone():
+    numpy = pytest.importorskip("numpy")
+    with pytest.raises(InvalidInput, match="ndarray is not a JSON type"):
+        content_of({"text": numpy.array([1, 2])}, "text")
 
 
 def test_what_is_no_source_of_rows_is_refused():
