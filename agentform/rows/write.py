@@ -11,7 +11,7 @@ from agentform._util.files import replacing
 from agentform.errors import InvalidInput
 from agentform.rows.journal import RowEntry
 from agentform.rows.source import parquet_library
-from agentform.schema.json_text import dumps, text_or_json
+from agentform.schema.json_text import dumps, text_or_json, to_jsonable
 
 __all__ = ["check_out", "write_results"]
 
@@ -37,7 +37,8 @@ def write_results(path: Path, rows: Iterable[Any], entries: Mapping[int, RowEntr
     """The rows with their results, in their order.
 
     JSON lines hold `row`, then `value` and `evidence`, or `error`. Tables hold the row's own columns (`column` for rows
-    that are texts), then the form's, nested values as JSON, then `error`.
+    that are texts), then the form's, nested values as JSON, then `error`. What a row or the form calls
+    `error` is `row_error` and `filled_error` there.
 
     Raises:
         InvalidInput: the file cannot be written.
@@ -74,7 +75,11 @@ def _csv(path: Path, pairs: _Pairs, column: str) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, _columns(records), restval="")
         writer.writeheader()
-        writer.writerows({name: "" if v is None else text_or_json(v) for name, v in row.items()} for row in records)
+        writer.writerows({name: _cell(value) for name, value in row.items()} for row in records)
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else text_or_json(to_jsonable(value))
 
 
 def _parquet(path: Path, pairs: _Pairs, column: str) -> None:
@@ -88,13 +93,21 @@ def _parquet(path: Path, pairs: _Pairs, column: str) -> None:
 
 
 def _record(source: Any, entry: RowEntry, column: str) -> dict[str, Any]:
-    """A flat record; a column of the form that the row has too is named after the form."""
-    own: dict[str, Any] = dict(source) if isinstance(source, Mapping) else {column: source}
+    """A flat record; a column of the form that the row has too is named after the form, and `error` is neither's."""
+    given: Mapping[str, Any] = source if isinstance(source, Mapping) else {column: source}
+    own = {_apart(name, "row_", given) if name == _ERROR else name: each for name, each in given.items()}
     value = entry.get("value")
     made: Mapping[str, Any] = value if isinstance(value, Mapping) else {} if value is None else {"value": value}
-    filled = {f"filled_{name}" if name in own else name: _flat(each) for name, each in made.items()}
+    filled = {_apart(name, "filled_", own): _flat(each) for name, each in made.items()}
     said = entry.get(_ERROR)
     return own | filled | {_ERROR: None if said is None else f"{said['type']}: {said['message']}"}
+
+
+def _apart(name: str, prefix: str, taken: Mapping[str, Any]) -> str:
+    """The name, with the prefix before it until nobody else has it."""
+    while name in taken or name == _ERROR:
+        name = prefix + name
+    return name
 
 
 def _flat(value: Any) -> Any:
