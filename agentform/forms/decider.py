@@ -109,5 +109,17 @@ class Decider:
                 raise DecisionFailed(f"{self.name} failed: {type(error).__name__}: {text_of(error)}") from error
             if missing := [name for name in questions if name not in found]:
                 raise DecisionFailed(f"{self.name} left questions without an answer: {', '.join(missing[:3])}")
+            if odd := [name for name, asked in questions.items() if not _is_answer(asked, found[name])]:
+                raise DecisionFailed(f"{self.name} did not decide between the options asked: {', '.join(odd[:3])}")
             return found
         raise EngineUnavailable(f"{self.name} did not decide within {self.timeout_s:g} s; see timeout_s")
+
+
+def _is_answer(asked: Asked, decision: object) -> bool:
+    """Whether it is one of the options, and each has a probability; `1` is not `True` here, nor `1.0`."""
+    if not isinstance(decision, Decision):
+        return False
+    options = [(type(option), option) for option, _ in asked.told]
+    given = [(type(option), option) for option, _ in decision.probabilities]
+    chosen = (type(decision.value), decision.value)
+    return chosen in options and (given == options or all(option in given for option in options))

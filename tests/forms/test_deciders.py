@@ -153,6 +153,26 @@ async def test_without_a_fallback_the_failure_is_raised(failure, error):
         await fill(ScriptedEngine([Fill("", WRITTEN)]), "It is dark.", Report, decider=decider)
 
 
+NO_ANSWERS = [
+    None,
+    Decision(value=True, probability=1.0, probabilities=((True, 1.0),)),
+    Decision(value="perhaps", probability=1.0, probabilities=((True, 0.0), (False, 0.0), ("perhaps", 1.0))),
+    Decision(value=1, probability=1.0, probabilities=((1, 1.0), (0, 0.0))),
+]
+
+
+@pytest.mark.parametrize("decision", NO_ANSWERS)
+async def test_a_decision_between_other_options_is_a_failure_of_the_model(decision):
+    class Odd(Known):
+        def _decision(self, question):
+            return decision
+
+    with pytest.raises(DecisionFailed, match="known did not decide between the options asked: late"):
+        await decide(Odd(), "x", {"late": YesNo("Late?")})
+    filled = await fill(ScriptedEngine([Fill("", WRITTEN)]), "It is dark.", Report, decider=Odd())
+    assert filled.value == Report(**WRITTEN)
+
+
 async def test_the_deadline_of_the_run_is_no_failure_of_the_decision_model():
     decider = Decider(model=Known(waits=True), timeout_s=1000)
     with pytest.raises(DeadlineExceeded):
