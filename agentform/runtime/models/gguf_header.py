@@ -37,9 +37,11 @@ _MOST_DIMENSIONS = 4
 _MOST_ELEMENTS = 1 << 62
 _MOST_ALIGNMENT = 1 << 20
 _MOST_SIZE = 1 << 28
-"""Of whatever a field of the architecture counts: longer than any context."""
+"""Of whatever a field of the architecture counts: longer than any context. Bases of rotations are no counts."""
 _MOST_BLOCKS = 512
 _FORMS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 10: "<Q", 11: "<q", 12: "<d"}
+_ROTATION_BASE = b".rope.freq_base"
+"""Thousands of millions where a model was made for millions of tokens."""
 _DIVISORS = (b"_interval", b".rope.dimension_count")
 _NOT_OF_ARCHITECTURE = (b"general.", b"tokenizer.", b"split.", b"quantize.")
 _BLOCKS = {
@@ -109,7 +111,7 @@ class _Head:
         if kind not in _FORMS or key.startswith(_NOT_OF_ARCHITECTURE):
             return
         (value,) = struct.unpack_from(_FORMS[kind], self.data, start)
-        if not math.isfinite(value) or abs(value) > _MOST_SIZE:
+        if not math.isfinite(value) or (abs(value) > _MOST_SIZE and _ROTATION_BASE not in key):
             raise self._wrong(where, f"{value} is larger than anything is")
         if key.endswith(b"_epsilon") and not 0 < value < 1:
             raise self._wrong(where, f"{value} does not lie between 0 and 1")

@@ -52,6 +52,12 @@ def test_files_that_are_whole_are_taken(kind, tmp_path):
     check_gguf(write_tiny_gguf(kind, tmp_path / "x.gguf"))
 
 
+def test_a_rotation_base_of_a_model_for_millions_of_tokens_is_taken(whole, place):
+    at = at_value(whole, "llama.rope.freq_base")
+    place.write_bytes(whole[:at] + struct.pack("<f", 3_580_165_449.0) + whole[at + 4 :])
+    check_gguf(place)
+
+
 def test_a_file_of_another_vocabulary_is_taken(tmp_path):
     check_gguf(write_sentence_piece_gguf(tmp_path / "x.gguf"))
 
