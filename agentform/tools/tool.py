@@ -190,7 +190,7 @@ def tool(
     retry_on: Sequence[type[Exception]] = (Exception,),
     on_error: OnToolError | None = None,
 ) -> Any:
-    """Make a tool of a function, as `@tool` or `@tool(name=...)`; what is a tool already stays one.
+    """Make a tool of a function, as `@tool` or `@tool(name=...)`; what is a tool already stays one, with what is given.
 
     Name and description come from the function unless given; the docstring may be in Google, NumPy or Sphinx style.
     With `strict_docs`, every parameter must be described, and nothing else be described. A parameter that is annotated
@@ -247,7 +247,8 @@ def _make(
 ) -> Tool[..., Any]:
     if isinstance(fn, Tool):
         known = cast("Tool[..., Any]", fn)
-        return replace(known, name=name or known.name, description=description or known.description)
+        kept = known.policy if policy == ToolPolicy() else policy
+        return replace(known, name=name or known.name, description=description or known.description, policy=kept)
     name = _name_of(fn) if name is None else name
     said, parameters = documentation(fn)
     context = _context_parameter(name, fn)

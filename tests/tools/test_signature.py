@@ -13,6 +13,7 @@ from pydantic import AliasChoices, AliasPath, Field
 
 from agentform import Toolbox, tool
 from agentform.errors import UnsupportedSignature
+from agentform.tools.policy import ToolPolicy
 from agentform.tools.tool import Tool
 
 
@@ -139,6 +140,12 @@ def test_a_tool_that_is_made_a_tool_again_stays_one():
     made = tool(find)
     assert tool(made) == made
     assert tool(name="seek")(made).name == "seek"
+
+
+def test_a_tool_that_is_made_a_tool_again_takes_the_limits_that_are_given_and_keeps_its_own_else():
+    made = tool(timeout_s=3, retries=2)(find)
+    assert tool(made, name="seek").policy == made.policy
+    assert tool(made, timeout_s=1).policy == ToolPolicy(timeout_s=1)
 
 
 def test_a_parameter_whose_type_no_model_can_write_is_named():
