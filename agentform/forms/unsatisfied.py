@@ -28,14 +28,19 @@ def unsatisfied_rules(refusals: Sequence[Sequence[Violation]]) -> tuple[Violatio
 
 def _greedy(broken: Sequence[frozenset[tuple[str, str]]]) -> list[tuple[str, str]]:
     """The rule that most of them broke, then the one that most of the others broke, and so on."""
-    chosen, left = list[tuple[str, str]](), list(broken)
+    chosen: list[tuple[str, str]] = []
+    left: Sequence[frozenset[tuple[str, str]]] = broken
     while left:
         most, times = Counter(rule for found in left for rule in found).most_common(1)[0]
         if times == 1:  # no two of them have a rule in common
             return [*chosen, *(next(iter(found)) for found in left)]
         chosen.append(most)
-        left = [found for found in left if most not in found]
+        left = _keeping(most, left)
     return chosen
+
+
+def _keeping(rule: tuple[str, str], refused: Sequence[frozenset[tuple[str, str]]]) -> list[frozenset[tuple[str, str]]]:
+    return [found for found in refused if rule not in found]
 
 
 def _as_violations(rules: Sequence[tuple[str, str]]) -> tuple[Violation, ...]:
