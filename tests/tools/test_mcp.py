@@ -112,6 +112,25 @@ async def test_a_cancelled_call_is_cancelled_at_the_server():
 
 
 @pytest.mark.anyio
+async def test_a_call_that_is_under_way_when_the_block_is_left_ends_and_opens_no_new_connection():
+    server, failed = desk(), []
+
+    async def wait(tool):
+        try:
+            await tool.run({})
+        except ToolError as error:
+            failed.append(str(error))
+
+    async with anyio.create_task_group() as group:
+        async with Toolbox.from_mcp(server) as tools:
+            group.start_soon(wait, tools["wait"])
+            await eventually(lambda: "began" in server.seen)
+    assert len(failed) == 1
+    assert "its block has been left" in failed[0]
+    assert server.seen == ["began", "ended"]
+
+
+@pytest.mark.anyio
 async def test_an_open_client_or_session_stays_its_owners():
     async with Client(desk()) as client:
         async with Toolbox.from_mcp(client) as tools:

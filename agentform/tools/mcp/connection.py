@@ -90,22 +90,31 @@ class McpConnection:
         Raises:
             ToolError: the server refuses it, the connection broke, or it cannot be opened.
         """
-        return await _awaited(self._portal.start_task_soon(self._called, name, dict(arguments), again))
+        return await _awaited(self._portal.start_task_soon(self._while_open, name, dict(arguments), again))
 
     @asynccontextmanager
     async def _group(self) -> AsyncGenerator[None, None]:
         """Where clients are held, in the connection's loop."""
         self._lock = anyio.Lock()
         self._is_open = True
+        self._calls: set[anyio.CancelScope] = set()
         async with anyio.create_task_group() as self._tasks:
             yield
             self._is_open = False
+            for scope in self._calls:  # a client that ends leaves its calls without an answer
+                scope.cancel()
             if self._held is not None:
                 self._held.leave.set()
 
     async def _open(self) -> _OwnedClient:
-        """The client that there is, or a new one."""
+        """The client that there is, or a new one.
+
+        Raises:
+            ToolError: the server is not reached, or the block has been left: nothing would end a new client.
+        """
         async with self._lock:
+            if not self._is_open:
+                raise self._left()
             if self._held is None:
                 self._held = await self._opened()
             return self._held
@@ -141,6 +150,18 @@ class McpConnection:
         held.leave.set()
         if self._held is held:
             self._held = None
+
+    async def _while_open(self, name: str, arguments: dict[str, Any], again: bool) -> Any:
+        with anyio.CancelScope() as scope:
+            self._calls.add(scope)
+            try:
+                return await self._called(name, arguments, again)
+            finally:
+                self._calls.discard(scope)
+        raise self._left()
+
+    def _left(self) -> ToolError:
+        return ToolError(f"the connection to the MCP server {self.name!r} is closed: its block has been left")
 
     async def _called(self, name: str, arguments: dict[str, Any], again: bool) -> Any:
         held = await self._open()
