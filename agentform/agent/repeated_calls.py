@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
-from agentform.messages import Message, ToolCall
+from agentform.messages import JsonValue, Message, ToolCall
 
 __all__ = ["repeated_call", "stale_calls"]
 
@@ -17,19 +17,26 @@ def stale_calls(messages: Sequence[Message], times: int) -> list[ToolCall]:
     start = max((at for at, message in enumerate(messages) if message.role == "user"), default=0)
     results = {m.result.call_id: m.result.content for m in messages[start:] if m.result is not None}
     made = [call for message in messages[start:] for call in message.calls if call.id in results]
-    found: list[ToolCall] = []
-    for call in reversed(made):
-        like = [each for each in made if _equal(each, call)]
-        told = {results[each.id] for each in like}
-        if len(like) >= times and len(told) == 1 and not any(_equal(each, call) for each in found):
-            found.append(call)
-    return found
+    alike: dict[Hashable, list[ToolCall]] = {}
+    for call in made:
+        alike.setdefault(_key(call), []).append(call)
+    return [
+        like[-1] for like in alike.values() if len(like) >= times and len({results[call.id] for call in like}) == 1
+    ]
 
 
 def repeated_call(calls: Sequence[ToolCall], stale: Sequence[ToolCall]) -> ToolCall | None:
     """The first of `calls` that is among those that are stale."""
-    return next((call for call in calls if any(_equal(call, each) for each in stale)), None)
+    known = {_key(call) for call in stale}
+    return next((call for call in calls if _key(call) in known), None)
 
 
-def _equal(one: ToolCall, other: ToolCall) -> bool:
-    return (one.name, one.arguments) == (other.name, other.arguments)
+def _key(call: ToolCall) -> Hashable:
+    """Equal for calls of one tool with equal arguments: a conversation may hold thousands to be compared."""
+    return call.name, _frozen(call.arguments)
+
+
+def _frozen(value: JsonValue) -> Hashable:
+    if isinstance(value, Mapping):
+        return frozenset((name, _frozen(inner)) for name, inner in value.items())
+    return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value
