@@ -69,6 +69,16 @@ def test_a_stream_of_typed_events_adds_up_to_the_message():
     assert told[-2]["usage"]["output_tokens"] > 0
 
 
+def test_a_fault_in_the_middle_of_a_stream_is_an_event_of_the_api():
+    engine = ScriptedEngine([Call("light", {}, text="I switch it on.")])  # the script lacks the arguments
+    with running(engine) as server:
+        reply = post(server, ASK | {"tools": [LIGHT], "stream": True})
+    told = events(reply)
+    assert (reply.status_code, told[0]["type"], told[-1]["type"]) == (200, "message_start", "error")
+    assert told[-1]["error"]["type"] == "api_error"
+    assert not {"message_delta", "message_stop"} & {event["type"] for event in told}
+
+
 def test_stops_forms_and_required_calls():
     engine = ScriptedEngine([Say("One. Two."), Fill("It is dark", ARGUMENTS), SWITCH])
     with running(engine) as server:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Literal
 
+import httpx
 import openai
 import pytest
 from openai.types.responses import Response
@@ -85,6 +86,19 @@ def test_a_stream_of_typed_events_adds_up_to_the_answer():
     assert json.loads(arguments.arguments) == ARGUMENTS
     assert (final.output_text, kinds[-1]) == ("Hello there.", "response.completed")
     assert "response.output_text.delta" in kinds
+
+
+def test_a_fault_in_the_middle_of_a_stream_is_an_event_of_the_api():
+    engine = ScriptedEngine([Call("light", {}, text="I switch it on.")])  # the script lacks the arguments
+    with running(engine) as server, httpx.Client(base_url=server.url, timeout=30) as http:
+        reply = http.post("/v1/responses", json=ASK | {"tools": [LIGHT], "stream": True})
+    names = [line.removeprefix("event: ") for line in reply.text.splitlines() if line.startswith("event: ")]
+    told = [json.loads(line.removeprefix("data: ")) for line in reply.text.splitlines() if line.startswith("data: ")]
+    assert (reply.status_code, names[0], names[-1]) == (200, "response.created", "error")
+    assert [event["type"] for event in told] == names
+    assert [event["sequence_number"] for event in told] == list(range(len(told)))
+    assert (told[-1]["code"], told[-1]["param"]) == ("server_error", None)
+    assert "response.completed" not in names
 
 
 def test_forms_are_parsed_and_cut_off_answers_are_incomplete():
