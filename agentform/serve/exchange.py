@@ -22,7 +22,7 @@ from agentform.serve.problems import Problem, Refused, problem_of
 from agentform.serve.receive import BodyMemory, read_body
 from agentform.serve.settings import ServerSettings
 
-__all__ = ["Exchange", "Handler", "exchange_app", "send_json", "send_problem"]
+__all__ = ["Exchange", "Handler", "exchange_app", "logged_problem_of", "send_json", "send_problem"]
 
 _LOG = logging.getLogger("agentform.serve")
 _FAREWELL_S = 2.0
@@ -146,16 +146,18 @@ async def _work(
         await exchange.fail(refused.problem)
     except Exception as error:
         failed(error)
-        problem = problem_of(error)
-        if not isinstance(error, AgentformError):
-            _log_failure(error)
-        await exchange.fail(problem)
+        await exchange.fail(logged_problem_of(error))
 
 
-def _log_failure(error: Exception) -> None:
-    """Where it happened; not its message, which may hold what a client sent."""
-    frames = "".join(traceback.format_tb(error.__traceback__))
-    _LOG.error("a request failed with %s\n%s", type(error).__name__, frames)
+def logged_problem_of(error: Exception) -> Problem:
+    """What a client is told of an error; one that is not agentform's own is in the log.
+
+    The log says where it happened; not its message, which may hold what a client sent.
+    """
+    if not isinstance(error, AgentformError):
+        frames = "".join(traceback.format_tb(error.__traceback__))
+        _LOG.error("a request failed with %s\n%s", type(error).__name__, frames)
+    return problem_of(error)
 
 
 async def _until_gone(receive: Receive, work: Callable[[], Awaitable[None]]) -> None:

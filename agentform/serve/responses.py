@@ -15,11 +15,11 @@ from agentform._util.threads import REQUESTS
 from agentform.agent.responder import Response
 from agentform.messages import Message
 from agentform.serve.evidence_fields import wants_evidence
-from agentform.serve.exchange import Exchange
+from agentform.serve.exchange import Exchange, logged_problem_of
 from agentform.serve.foreign_fields import tell_ignored
 from agentform.serve.kept_responses import KeptResponse, KeptResponses
 from agentform.serve.parsing import parse
-from agentform.serve.problems import Problem, Refused, problem_of
+from agentform.serve.problems import Problem, Refused
 from agentform.serve.responses_events import ResponsesEvents
 from agentform.serve.responses_fields import ResponsesFields
 from agentform.serve.responses_reply import ResponsesReply
@@ -117,7 +117,7 @@ class ResponsesEndpoint:
         try:
             found = await self._kept.load(self._turns.clients.of(request).name, response_id)
         except Exception as error:
-            return _told(problem_of(error))
+            return _told(logged_problem_of(error))
         if found is None:
             return _told(_unknown(response_id, "response_id"))
         if not request.url.path.endswith("/input_items"):
@@ -132,7 +132,7 @@ class ResponsesEndpoint:
         try:
             gone = await self._kept.delete(self._turns.clients.of(request).name, response_id)
         except Exception as error:
-            return _told(problem_of(error))
+            return _told(logged_problem_of(error))
         if not gone:
             return _told(_unknown(response_id, "response_id"))
         return JSONResponse({"id": response_id, "object": "response", "deleted": True})

@@ -11,6 +11,7 @@ import pytest
 from openai.types.responses import Response
 from pydantic import BaseModel
 
+from agentform.serve.kept_responses import KeptResponses
 from agentform.testing import Call, Fill, Say, ScriptedEngine
 from tests.serve.test_openai_client import ARGUMENTS, client
 from tests.support.servers import running
@@ -149,6 +150,20 @@ def test_an_answer_that_was_kept_is_gone_on_from_by_its_own_client_alone(in_file
     prompt = engine.tokenizer.decode(engine.requests[1].prompt_ids)
     assert prompt.index("It is dark") < prompt.index("One.") < prompt.index("And?")
     assert "Be brief." not in prompt
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+def test_a_fault_with_what_was_kept_is_in_the_log_without_what_it_says(method, monkeypatch, caplog):
+    async def broken(self, client, response_id):
+        raise RuntimeError(response_id)
+
+    monkeypatch.setattr(KeptResponses, "load" if method == "GET" else "delete", broken)
+    with running(ScriptedEngine([])) as server, httpx.Client(base_url=server.url, timeout=30) as http:
+        reply = http.request(method, "/v1/responses/resp_told")
+    assert (reply.status_code, reply.json()["error"]["code"]) == (500, "server_error")
+    assert "a request failed with RuntimeError" in caplog.text
+    assert not any("resp_told" in record.message for record in caplog.records if record.name == "agentform.serve")
+    assert "resp_told" not in reply.text
 
 
 @pytest.mark.parametrize(
