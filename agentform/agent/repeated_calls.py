@@ -20,9 +20,7 @@ def stale_calls(messages: Sequence[Message], times: int) -> list[ToolCall]:
     alike: dict[Hashable, list[ToolCall]] = {}
     for call in made:
         alike.setdefault(_key(call), []).append(call)
-    return [
-        like[-1] for like in alike.values() if len(like) >= times and len({results[call.id] for call in like}) == 1
-    ]
+    return [like[-1] for like in alike.values() if len(like) >= times and len({results[call.id] for call in like}) == 1]
 
 
 def repeated_call(calls: Sequence[ToolCall], stale: Sequence[ToolCall]) -> ToolCall | None:
