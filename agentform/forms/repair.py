@@ -177,12 +177,16 @@ def to_be_written(node: Node) -> Node:
 
 
 def as_written(old: FormState, written: FormState) -> FormState:
-    """The old state's form with the choices taken that were written instead."""
+    """The old state's form with the choices taken that were written instead.
+
+    Text that is none of a choice's options, as a grammar that had to be loosened lets through, leaves it as it was.
+    """
     changed, texts = dict(old.answers), dict(written.texts)
     for key, answer in old.answers.items():
         text = texts.pop(key[0], None) if key[1] == "value" else None
-        if text is not None:
-            changed[key] = replace(answer, index=list(map(dumps, answer.question.answers)).index(text))
+        options = list(map(dumps, answer.question.answers)) if text is not None else []
+        if text in options:
+            changed[key] = replace(answer, index=options.index(text), by="")  # whoever chose before, this is not its
     return with_changes_marked(old, replace(old, answers=changed, texts=texts))
 
 

@@ -17,7 +17,7 @@ from agentform.decoding.limits import Limits
 from agentform.errors import CallRejected, Violation
 from agentform.forms.answer import Answer
 from agentform.forms.questions import open_questions
-from agentform.forms.repair import joint_solution
+from agentform.forms.repair import as_written, joint_solution
 from agentform.forms.state import FormState
 from agentform.schema.target import load
 from agentform.testing import Fill, ScriptedEngine
@@ -169,3 +169,13 @@ def test_of_rules_that_nothing_keeps_the_fewest_are_named():
         fill_sync(engine, "pick", replace(plain, validator=validator))
     assert {rule.reason for rule in caught.value.unsatisfied} == {"a must be b", "a must not be b"}
     assert "a must not be b" in str(caught.value)
+
+
+def test_choices_that_were_written_are_taken_as_the_engines_own_and_text_that_is_no_option_changes_none():
+    state = form([("a", "b"), ("c", "d")], Random(0))
+    first, second = state.answers
+    old = state.with_answers({key: replace(each, index=0, by="another") for key, each in state.answers.items()})
+    written = FormState(root=state.root, texts={first[0]: '"b"', second[0]: '"neither"'})
+    found = as_written(old, written)
+    assert found.value == {"f0": "b", "f1": "c"}
+    assert [found.answers[key].by for key in (first, second)] == ["", "another"]
