@@ -12,7 +12,7 @@ import anyio
 from rich.console import Console
 
 from agentform.cli.engine_spec import open_engine
-from agentform.cli.loading import engine_options
+from agentform.cli.loading import engine_options, loading, show_priors
 from agentform.cli.safe_text import SafeText
 from agentform.deciders import load_decider
 from agentform.errors import InvalidInput
@@ -78,8 +78,9 @@ def fill_file(
     """
     task.check()
     second = None if decider is None else load_decider(decider)
-    with console.status(f"loading {model} …"):
-        engine = open_engine(model, **engine_options(cache_dir=cache_dir, num_threads=num_threads))
+    show_priors(console)
+    options = engine_options(cache_dir=cache_dir, num_threads=num_threads)
+    engine = loading(console, model, lambda: open_engine(model, **options))
     identity = (dumps(to_jsonable(asdict(target.form))), instructions, engine.info.digest, decider or "")
 
     async def run() -> int:

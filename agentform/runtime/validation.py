@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from agentform.errors import ContextOverflow, InvalidRequest
 from agentform.runtime.engine import GenerateRequest, ModelInfo, ScoreRequest
 
@@ -22,6 +24,15 @@ def check_generate(request: GenerateRequest, info: ModelInfo) -> None:
         raise InvalidRequest(f"temperature must be at least 0 and top_p in (0, 1]: {request.sampling}")
     if request.sampling.top_k < 0 or not 0 <= request.sampling.min_p <= 1 or request.sampling.repetition_penalty <= 0:
         raise InvalidRequest(f"top_k at least 0, min_p in [0, 1], repetition_penalty above 0: {request.sampling}")
+    sampling = request.sampling
+    drawn_by = (
+        sampling.temperature,
+        sampling.repetition_penalty,
+        sampling.frequency_penalty,
+        sampling.presence_penalty,
+    )
+    if not all(map(math.isfinite, drawn_by)):
+        raise InvalidRequest(f"temperature and penalties must be finite: {sampling}")
     if len(request.prompt_ids) >= info.context_tokens:
         raise ContextOverflow(prompt_tokens=len(request.prompt_ids), context_tokens=info.context_tokens)
 

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from agentform.runtime.engine import Sampling
+from agentform.errors import InvalidRequest
+from agentform.runtime.engine import GenerateRequest, ModelInfo, Sampling
 from agentform.runtime.llama_cpp.sampling import NumpySampler
 from agentform.runtime.torch.sampling import TorchSampler
+from agentform.runtime.validation import check_generate
 
 LOGITS = np.array([3.0, 2.9, 2.8, -1.0, -9.0], dtype=np.float32)
 
@@ -47,3 +49,11 @@ def test_what_was_written_is_less_probable(made, options):
     pick = made(Sampling(**options))
     assert [pick(LOGITS) for _ in range(3)] == [0, 1, 2]
     assert [made(Sampling())(LOGITS) for _ in range(3)] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("name", ["temperature", "repetition_penalty", "frequency_penalty", "presence_penalty"])
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_what_would_make_every_logit_no_number_is_refused_by_its_name(name, number):
+    request = GenerateRequest(prompt_ids=(1,), max_tokens=1, sampling=Sampling(**{name: number}))
+    with pytest.raises(InvalidRequest, match="must be finite"):
+        check_generate(request, ModelInfo(name="m", digest="", context_tokens=10, vocabulary_size=10))
