@@ -26,7 +26,7 @@ from agentform.forms.label_prior import PriorStore, priors_of
 from agentform.forms.langchain_decider import DeciderSource, decider_of
 from agentform.forms.scoring import Scoring
 from agentform.messages import Message
-from agentform.runtime.engine import Engine
+from agentform.runtime.engine import Engine, Sampling
 from agentform.schema.target import Target, load
 from agentform.tools.policy import OnToolError
 from agentform.tools.tool import Tool
@@ -57,6 +57,7 @@ class Agent(Generic[OutputT]):
         description: str = "",
         handoffs: Iterable[Agent[Any]] = (),
         limits: Limits | None = None,
+        sampling: Sampling | None = None,
         scoring: Scoring | None = None,
         reasoning: Reasoning | None = None,
         priors: PriorStore | None = None,
@@ -78,6 +79,8 @@ class Agent(Generic[OutputT]):
             description: What other agents are told of this one, when they may hand over to it.
             handoffs: Agents that may take over the conversation; see `hand_off_to` for agents that name each other.
             limits: Bounds on each run.
+            sampling: How tokens of what is written are drawn; by default the most probable is taken. What is chosen is
+                always the most probable option.
             scoring: How options are scored; by default as tuned for the model.
             reasoning: How the model thinks before it acts.
             priors: Where label priors are kept.
@@ -99,7 +102,13 @@ class Agent(Generic[OutputT]):
         self.limits = limits or Limits()
         self.on_tool_error: OnToolError = on_tool_error
         self.form = _form(output_type)
-        self.settings = RunSettings(limits=self.limits, approve=approve, observers=tuple(observers), store=store)
+        self.settings = RunSettings(
+            limits=self.limits,
+            sampling=sampling or Sampling(),
+            approve=approve,
+            observers=tuple(observers),
+            store=store,
+        )
         self._handoffs: dict[str, Agent[Any]] = {}
         described = (instructions, self.form.description if self.form else "")
         self.caller = TurnRunner(
@@ -194,6 +203,7 @@ class Agent(Generic[OutputT]):
         settings = replace(
             self.settings,
             limits=options.get("limits") or self.limits,
+            sampling=options.get("sampling") or self.settings.sampling,
             context=options.get("context"),
             approve=options.get("approve") or self.settings.approve,
         )

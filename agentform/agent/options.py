@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
 from agentform.agent.approval import Approve
@@ -10,6 +10,7 @@ from agentform.agent.conversation import Conversation
 from agentform.agent.observer import Observer
 from agentform.agent.store import ConversationStore
 from agentform.decoding.limits import Limits
+from agentform.runtime.engine import Sampling
 
 __all__ = ["RunOptions", "RunSettings"]
 
@@ -20,6 +21,8 @@ class RunOptions(TypedDict, total=False):
     conversation: Conversation | str | None
     """The conversation to go on with; text is its id in the agent's store, where a new one is made if there is none."""
     limits: Limits | None
+    """Instead of the agent's."""
+    sampling: Sampling | None
     """Instead of the agent's."""
     context: Any
     """Whatever tools with a `RunContext` parameter shall get as its `context`."""
@@ -32,6 +35,7 @@ class RunSettings:
     """What a run is given, beside its agent and its conversation: the agent's own, with the options of the run."""
 
     limits: Limits
+    sampling: Sampling = field(default_factory=Sampling)
     context: Any = None
     approve: Approve | None = None
     observers: tuple[Observer, ...] = ()

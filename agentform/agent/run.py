@@ -41,7 +41,9 @@ class Run:
         self.approve = settings.approve
         self.observers = settings.observers
         self.emit = emit
-        self.session = Session(agent.engine, limits=settings.limits, conversation=conversation.id)
+        self.session = Session(
+            agent.engine, limits=settings.limits, conversation=conversation.id, sampling=settings.sampling
+        )
         self.calls: list[ToolCall] = []
         """Those that were made, as they were run."""
         self._asked: list[ToolCall] = []

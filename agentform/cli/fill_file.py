@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -101,22 +100,17 @@ async def _filled(filler: Filler, task: FileFill, identity: tuple[str, ...]) -> 
     keys: dict[int, str] = {}
     with Journal(task.journal) as journal, counted(True, None) as tell:
         waiting = _waiting(task, journal, identity, keys, tell)
-        rows = fill_rows(filler, waiting, column=task.column, at_once=task.at_once)
-        async with aclosing(rows):
-            await _written(rows, journal, keys, tell)
+
+        def take(row: RowResult[Filled[Any]]) -> None:
+            journal.add({"row": row.number, "key": keys.pop(row.number), **_result(row)})
+            tell(len(journal.entries), None)
+
+        await fill_rows(filler, waiting, column=task.column, at_once=task.at_once, take=take)
         num_failed = sum("error" in entry for entry in journal.entries.values())
         write_results(task.out, read_rows(task.source), journal.entries, column=task.column)
     if not num_failed:
         task.journal.unlink()
     return num_failed
-
-
-async def _written(
-    rows: AsyncGenerator[RowResult[Filled[Any]], None], journal: Journal, keys: dict[int, str], tell: Tell
-) -> None:
-    async for row in rows:
-        journal.add({"row": row.number, "key": keys.pop(row.number), **_result(row)})
-        tell(len(journal.entries), None)
 
 
 def _waiting(

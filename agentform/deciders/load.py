@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from agentform._util.install import install_line
-from agentform.errors import MissingDependency
+from agentform.errors import InvalidInput, MissingDependency
 from agentform.forms.decider import Decider
 from agentform.forms.langchain_decider import DeciderSource, decider_of
 
@@ -44,7 +44,8 @@ def load_decider(
     """
     if not isinstance(source, str):
         made = decider_of(source)
-        assert made is not None
+        if made is None:
+            raise InvalidInput("a decider is made of an address or a decision model, got None")
         return Decider(model=made.model, timeout_s=timeout_s, fallback=fallback, rest_s=rest_s)
     try:
         from agentform.deciders.system_one import SystemOneModel

@@ -24,7 +24,7 @@ from agentform.forms.langchain_decider import DeciderSource, decider_of
 from agentform.forms.refusal import RefusalPrompt
 from agentform.forms.scoring import Priors, Scoring
 from agentform.messages import Evidence, Message, Usage
-from agentform.runtime.engine import Engine
+from agentform.runtime.engine import Engine, Sampling
 from agentform.schema.target import Target, load
 
 __all__ = ["Filled", "Filler", "Prompts", "as_messages", "fill", "fill_sync"]
@@ -63,6 +63,7 @@ async def fill(
     instructions: str = ...,
     list_fields: bool | None = ...,
     limits: Limits | None = ...,
+    sampling: Sampling | None = ...,
     scoring: Scoring | None = ...,
     priors: PriorStore | None = ...,
     think: bool | Thinking = ...,
@@ -77,6 +78,7 @@ async def fill(
     instructions: str = ...,
     list_fields: bool | None = ...,
     limits: Limits | None = ...,
+    sampling: Sampling | None = ...,
     scoring: Scoring | None = ...,
     priors: PriorStore | None = ...,
     think: bool | Thinking = ...,
@@ -90,6 +92,7 @@ async def fill(
     instructions: str = "",
     list_fields: bool | None = None,
     limits: Limits | None = None,
+    sampling: Sampling | None = None,
     scoring: Scoring | None = None,
     priors: PriorStore | None = None,
     think: bool | Thinking = False,
@@ -99,8 +102,9 @@ async def fill(
 
     `messages` is a text or messages that end with the user's. The system message holds `instructions` and the form's
     own description; with `list_fields` also every field with its description and options, as `Scoring.list_fields` has
-    it where it is not given. `priors` keeps label priors between calls. A form that is filled often may be
-    loaded once, with `agentform.schema.target.load`, and its `Target` given here. With `think` a model that was trained
+    it where it is not given. `sampling` says how tokens of what is written are drawn. `priors` keeps label
+    priors between calls. A form that is filled often may be loaded once, with `agentform.schema.target.load`, and its
+    `Target` given here. With `think` a model that was trained
     to think does so first, between its own marks; without it such a model is told not to, where its template can.
     `decider` is a decision model that answers the closed questions, as `load_decider` or LangChain has them; the
     engine writes what is free, answers where the decider cannot, and decides again what the schema refused.
@@ -116,6 +120,7 @@ async def fill(
         instructions=instructions,
         list_fields=list_fields,
         limits=limits,
+        sampling=sampling,
         scoring=scoring,
         priors=priors,
         think=think,
@@ -135,6 +140,7 @@ class Filler:
         instructions: str = "",
         list_fields: bool | None = None,
         limits: Limits | None = None,
+        sampling: Sampling | None = None,
         scoring: Scoring | None = None,
         priors: PriorStore | None = None,
         think: bool | Thinking = False,
@@ -149,6 +155,7 @@ class Filler:
         self.target = form if isinstance(form, Target) else load(form)
         self._engine = engine
         self._limits = limits or Limits()
+        self._sampling = sampling
         self._scoring = scoring or Scoring.of(engine)
         listed = self._scoring.list_fields if list_fields is None else list_fields
         self._prompts = Prompts(engine, self.target, instructions, listed)
@@ -163,7 +170,7 @@ class Filler:
         Raises:
             CallError, EngineError: as `fill` raises them.
         """
-        session = Session(self._engine, limits=self._limits)
+        session = Session(self._engine, limits=self._limits, sampling=self._sampling)
         conversation = as_messages(messages)
         point, label_priors = await self._prompts.prepared(conversation, self._priors)
         thought = ""
@@ -203,6 +210,7 @@ def fill_sync(
     instructions: str = ...,
     list_fields: bool | None = ...,
     limits: Limits | None = ...,
+    sampling: Sampling | None = ...,
     scoring: Scoring | None = ...,
     priors: PriorStore | None = ...,
     think: bool | Thinking = ...,
@@ -217,6 +225,7 @@ def fill_sync(
     instructions: str = ...,
     list_fields: bool | None = ...,
     limits: Limits | None = ...,
+    sampling: Sampling | None = ...,
     scoring: Scoring | None = ...,
     priors: PriorStore | None = ...,
     think: bool | Thinking = ...,

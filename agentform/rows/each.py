@@ -1,14 +1,10 @@
-"""One piece of work for every row: several at once, results in the rows' order, and errors that stay with their row."""
+"""One piece of work for every row: several at once, results as they are made, and errors that stay with their row."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
-from itertools import islice
 from typing import Any, Generic, TypeVar
-
-import anyio
 
 from agentform._util.gather import at_once
 from agentform.errors import (
@@ -23,8 +19,6 @@ from agentform.errors import (
 __all__ = ["RowResult", "each_row"]
 
 T = TypeVar("T")
-_GROUP = 8
-"""Times the rows that are worked on at once: a group, at whose end some wait for the last ones."""
 _OF_THE_ROW = (CallError, InvalidInput, ContextOverflow, DeadlineExceeded, InvalidRequest)
 """What is wrong with one row; other errors end the work, since the next row would meet them too."""
 
@@ -57,12 +51,16 @@ class RowResult(Generic[T]):
 
 
 async def each_row(
-    work: Callable[[Any], Awaitable[T]], rows: Iterable[tuple[int, Any]], *, num_at_once: int
-) -> AsyncGenerator[RowResult[T], None]:
-    """What `work` makes of each numbered row, in their order; whoever may leave early has to close it.
+    work: Callable[[Any], Awaitable[T]],
+    rows: Iterable[tuple[int, Any]],
+    *,
+    num_at_once: int,
+    take: Callable[[RowResult[T]], None],
+) -> None:
+    """Do `work` for each numbered row; `take` is given every result as soon as it is there, in whatever order.
 
-    The first row is done alone: it measures and caches what the others then share. The others are done in groups, so
-    that no more than a group of results is ever waiting to be taken.
+    The first row is done alone: it measures and caches what the others then share. No more rows are read than are
+    worked on.
 
     Raises:
         InvalidInput: `num_at_once` is below 1.
@@ -72,19 +70,14 @@ async def each_row(
         raise InvalidInput(f"at least one row must be worked on at a time; got {num_at_once}")
     waiting = iter(rows)
     for first in waiting:
-        yield await _done(work, *first)
+        take(await _done(work, *first))
         break
-    room = anyio.Semaphore(num_at_once)
-    while batch := list(islice(waiting, num_at_once * _GROUP)):
-        for row in await at_once([partial(_in_room, room, work, *each) for each in batch]):
-            yield row
 
+    async def worker() -> None:
+        for number, source in waiting:
+            take(await _done(work, number, source))
 
-async def _in_room(
-    room: anyio.Semaphore, work: Callable[[Any], Awaitable[T]], number: int, source: Any
-) -> RowResult[T]:
-    async with room:
-        return await _done(work, number, source)
+    await at_once([worker] * num_at_once)
 
 
 async def _done(work: Callable[[Any], Awaitable[T]], number: int, source: Any) -> RowResult[T]:

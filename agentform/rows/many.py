@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from contextlib import aclosing
-from typing import Any, TypeAlias, TypeVar, cast, overload
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from typing import Any, Generic, TypeAlias, TypeVar, cast, overload
 
 from agentform._util.sync import run_blocking
 from agentform.forms.asked import Decisions
@@ -13,7 +13,7 @@ from agentform.forms.decide import DecideQuestion, asker
 from agentform.forms.fill import Filled, Filler
 from agentform.forms.langchain_decider import DeciderSource
 from agentform.rows.each import RowResult, each_row
-from agentform.rows.progress import counted
+from agentform.rows.progress import Tell, counted
 from agentform.rows.source import RowSource, content_of, num_rows, read_rows
 from agentform.runtime.engine import Engine
 
@@ -70,7 +70,9 @@ async def fill_many(
     """
     filler = Filler(engine, form, **options)
     numbered = enumerate(read_rows(rows))
-    return await _all(fill_rows(filler, numbered, column=column, at_once=at_once), progress, num_rows(rows))
+    with _collected(progress, num_rows(rows)) as made:
+        await fill_rows(filler, numbered, column=column, at_once=at_once, take=made.take)
+    return made.in_order()
 
 
 def fill_many_sync(engine: Engine, rows: RowSource, form: Any, **options: Any) -> list[RowResult[Filled[Any]]]:
@@ -100,8 +102,9 @@ async def decide_many(
     async def work(row: Any) -> Decisions:
         return await ask(content_of(row, column))
 
-    done = each_row(work, enumerate(read_rows(rows)), num_at_once=at_once)
-    return await _all(done, progress, num_rows(rows))
+    with _collected(progress, num_rows(rows)) as made:
+        await each_row(work, enumerate(read_rows(rows)), num_at_once=at_once, take=made.take)
+    return made.in_order()
 
 
 def decide_many_sync(
@@ -111,22 +114,45 @@ def decide_many_sync(
     return run_blocking(functools.partial(decide_many, engine, rows, questions, **options))
 
 
-def fill_rows(
-    filler: Filler, rows: Iterable[tuple[int, Any]], *, column: str = "text", at_once: int = _AT_ONCE
-) -> AsyncGenerator[RowResult[Filled[Any]], None]:
-    """The numbered rows, filled one after another as they are done, in their order."""
+async def fill_rows(
+    filler: Filler,
+    rows: Iterable[tuple[int, Any]],
+    *,
+    column: str = "text",
+    at_once: int = _AT_ONCE,
+    take: Callable[[RowResult[Filled[Any]]], None],
+) -> None:
+    """Fill the numbered rows; `take` is given each as soon as it is done, in whatever order.
+
+    Raises:
+        EngineError: the engine cannot serve any row.
+    """
 
     async def work(row: Any) -> Filled[Any]:
         return await filler.fill(content_of(row, column))
 
-    return each_row(work, rows, num_at_once=at_once)
+    await each_row(work, rows, num_at_once=at_once, take=take)
 
 
-async def _all(done: AsyncGenerator[RowResult[T], None], progress: OnProgress, total: int | None) -> list[RowResult[T]]:
-    made: list[RowResult[T]] = []
+class _Collected(Generic[T]):
+    """Results as they come, counted."""
+
+    def __init__(self, tell: Tell, total: int | None) -> None:
+        self._tell = tell
+        self._total = total
+        self._made: list[RowResult[T]] = []
+
+    def take(self, row: RowResult[T]) -> None:
+        """Take one result."""
+        self._made.append(row)
+        self._tell(len(self._made), self._total)
+
+    def in_order(self) -> list[RowResult[T]]:
+        """All of them, in the rows' order."""
+        return sorted(self._made, key=lambda row: row.number)
+
+
+@contextmanager
+def _collected(progress: OnProgress, total: int | None) -> Generator[_Collected[Any], None, None]:
     with counted(cast("Any", progress), total) as tell:
-        async with aclosing(done):
-            async for row in done:
-                made.append(row)
-                tell(len(made), total)
-    return made
+        yield _Collected(tell, total)

@@ -38,7 +38,7 @@ def write_results(path: Path, rows: Iterable[Any], entries: Mapping[int, RowEntr
 
     JSON lines hold `row`, then `value` and `evidence`, or `error`. Tables hold the row's own columns (`column` for rows
     that are texts), then the form's, nested values as JSON, then `error`. What a row or the form calls
-    `error` is `row_error` and `filled_error` there.
+    `error` is `row_error` and `filled_error` there. A column of Parquet whose values have no type in common is text.
 
     Raises:
         InvalidInput: the file cannot be written.
@@ -88,8 +88,16 @@ def _parquet(path: Path, pairs: _Pairs, column: str) -> None:
 
     records = [_record(source, entry, column) for source, entry in pairs]
     names = _columns(records)
-    table: Any = pyarrow.table({name: [record.get(name) for record in records] for name in names})
-    parquet.write_table(table, path, row_group_size=_BATCH)
+    columns = {name: _arrow_column(pyarrow, [record.get(name) for record in records]) for name in names}
+    parquet.write_table(pyarrow.table(columns), path, row_group_size=_BATCH)
+
+
+def _arrow_column(pyarrow: Any, values: list[Any]) -> Any:
+    """A column of one type; one of several, which Parquet has not, as text: texts as they are, the rest as JSON."""
+    try:
+        return pyarrow.array(values)
+    except (pyarrow.ArrowException, OverflowError, TypeError, ValueError):
+        return pyarrow.array([None if value is None else _cell(value) for value in values])
 
 
 def _record(source: Any, entry: RowEntry, column: str) -> dict[str, Any]:

@@ -18,14 +18,11 @@ from agentform.serve.problems import Refused, bad_request, problem_of
 from agentform.serve.settings import ServerSettings
 from agentform.tools.tool import Tool
 from agentform.tools.toolset import Toolbox
+from agentform.turn.effort import TEXT_TOKENS, THOUGHT_TOKENS
 from agentform.turn.reasoning import Reasoning
 
 __all__ = ["AskedTool", "TurnBudget", "TurnRequest", "named_tool", "require_tools", "toolbox_of", "tools_key"]
 
-_EFFORT_TOKENS = {"none": 0, "minimal": 16, "low": 64, "medium": 256, "high": 1024, "xhigh": 4096}
-"""Free text before the decision to call, by the effort that is asked for."""
-_THOUGHT_TOKENS = {"none": 0, "minimal": 128, "low": 512, "medium": 2048, "high": 8192, "xhigh": 16384}
-"""A thought between a model's own marks, by the same."""
 _NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": False}
 _MOST_CALLS = 16
 """Calls of one turn, where a request allows several."""
@@ -117,7 +114,7 @@ class TurnBudget:
 
     def reasoning(self) -> Reasoning:
         """How a model thinks that was trained to."""
-        asked = _THOUGHT_TOKENS[self.effort or "medium"] if self.thought_tokens is None else self.thought_tokens
+        asked = THOUGHT_TOKENS[self.effort or "medium"] if self.thought_tokens is None else self.thought_tokens
         room = self._room() - self._room() // 4 if self._has_aim else self.settings.max_tokens
         return Reasoning(
             effort=self.effort, max_tokens=min(asked, room), template_arguments=self.template_arguments or {}
@@ -138,7 +135,7 @@ class TurnBudget:
         if self.text_tokens is not None:
             return self.text_tokens
         if self.effort is not None:
-            return _EFFORT_TOKENS[self.effort]
+            return TEXT_TOKENS[self.effort]
         # Who names the tool has decided already: nothing is said before such a call unless it is asked for.
         return 0 if isinstance(self.choice, UseTool) else self.settings.reasoning_tokens
 

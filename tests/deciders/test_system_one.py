@@ -16,6 +16,7 @@ from agentform.errors import (
     EngineError,
     EngineUnauthorized,
     EngineUnavailable,
+    InvalidInput,
     InvalidRequest,
     MissingDependency,
     ReplyMalformed,
@@ -144,6 +145,8 @@ async def test_a_server_with_several_models_has_to_be_told_which():
 async def test_an_address_that_is_none_is_refused_and_httpx_is_named_where_it_is_missing(monkeypatch):
     with pytest.raises(InvalidRequest, match="http"):
         load_decider("ftp://there/v1/systemone")
+    with pytest.raises(InvalidInput, match="got None"):
+        load_decider(None)
     monkeypatch.setitem(sys.modules, "httpx", None)
     for name in ("agentform.deciders.system_one", "agentform.runtime.sglang.client.connection"):
         monkeypatch.delitem(sys.modules, name, raising=False)

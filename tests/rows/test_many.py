@@ -57,11 +57,11 @@ async def test_errors_of_a_call_stay_with_their_row_and_those_of_the_engine_end_
             raise errors[row]
         return row
 
-    done = [row async for row in each_row(work, enumerate(["a", "bad", "b"]), num_at_once=2)]
-    assert [row.result for row in done] == ["a", None, "b"]
+    done = []
+    await each_row(work, enumerate(["a", "bad", "b"]), num_at_once=2, take=done.append)
+    assert {row.number: row.result for row in done} == {0: "a", 1: None, 2: "b"}
     with pytest.raises(EngineClosed):
-        async for _ in each_row(work, enumerate(["a", "worse"]), num_at_once=2):
-            pass
+        await each_row(work, enumerate(["a", "worse"]), num_at_once=2, take=done.append)
 
 
 def _attempt():
@@ -78,11 +78,27 @@ async def test_the_first_row_is_alone_and_no_more_than_asked_for_are_worked_on_a
         await anyio.lowlevel.checkpoint()
         running -= 1
 
-    done = [row async for row in each_row(work, enumerate(range(40)), num_at_once=3)]
+    done = []
+    await each_row(work, enumerate(range(40)), num_at_once=3, take=done.append)
     assert (len(done), max(most), most[:2]) == (40, 3, [1, 1])
     with pytest.raises(InvalidInput, match="at least one row"):
-        async for _ in each_row(work, [], num_at_once=0):
-            pass
+        await each_row(work, [], num_at_once=0, take=done.append)
+
+
+async def test_a_result_is_handed_on_while_other_rows_are_still_worked_on():
+    handed_on, done = anyio.Event(), []
+
+    async def work(row):
+        if row == 1:
+            await handed_on.wait()
+
+    def take(row):
+        done.append(row.number)
+        if row.number == 9:
+            handed_on.set()
+
+    await each_row(work, enumerate(range(10)), num_at_once=2, take=take)
+    assert done == [0, 2, 3, 4, 5, 6, 7, 8, 9, 1]
 
 
 async def test_questions_are_answered_for_every_row():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 from datetime import date
 
+import pytest
+
 from agentform.rows.write import write_results
 
 
@@ -31,3 +33,13 @@ def test_no_column_of_the_row_is_replaced_by_the_forms(tmp_path):
     rows = [{"text": "a", "mood": "x", "filled_mood": "y"}]
     [row] = written(tmp_path / "out.csv", rows, [{"value": {"mood": "glad"}}])
     assert row == {"text": "a", "mood": "x", "filled_mood": "y", "filled_filled_mood": "glad", "error": ""}
+
+
+def test_a_column_of_several_types_is_text_in_parquet(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    rows = [{"text": "a", "id": 1}, {"text": "b", "id": "x"}, {"text": "c", "id": None}, {"text": "d", "id": 2**80}]
+    entries = [{"value": {"n": value}} for value in (1, 2.5, None, 2)]
+    write_results(tmp_path / "out.parquet", rows, dict(enumerate(entries)), column="text")
+    table = parquet.read_table(tmp_path / "out.parquet").to_pydict()
+    assert table["id"] == ["1", "x", None, str(2**80)]
+    assert table["n"] == [1.0, 2.5, None, 2.0]
