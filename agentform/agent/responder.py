@@ -168,7 +168,7 @@ class Responder:
             stop=tuple(stop),
             reasoning=reasoning,
             grammar=grammar,
-            barred=frozenset() if allowed is None else frozenset(toolbox) - frozenset(allowed),
+            barred=frozenset() if allowed is None else frozenset(toolbox) - {toolbox[name].name for name in allowed},
         )
         instructions, rest = _split(messages)
         if form is not None and form.description:

@@ -9,13 +9,12 @@ from pydantic import Field
 from agentform.serve.evidence_fields import ExtensionFields
 from agentform.serve.parsing import Ignored, OpenFields, Unsupported, at_most, only, unsupported
 from agentform.serve.sampling_fields import SamplingFields
+from agentform.serve.tool_choice import AskedChoice
 
 __all__ = [
-    "AllowedTools",
     "ChatFields",
     "FunctionFields",
     "MessageFields",
-    "NamedChoice",
     "ResponseFormat",
     "ResultFields",
     "SchemaFormat",
@@ -171,40 +170,6 @@ class ToolFields(OpenFields):
     function: FunctionFields
 
 
-class ChosenFunction(OpenFields):
-    """The name of the tool that must be called."""
-
-    name: str
-
-
-class ToolChosen(OpenFields):
-    """A tool that may be called."""
-
-    type: Literal["function"] = "function"
-    function: ChosenFunction
-
-
-class NamedChoice(OpenFields):
-    """The choice of one tool."""
-
-    type: Literal["function"]
-    function: ChosenFunction
-
-
-class AllowedList(OpenFields):
-    """The tools that may be called."""
-
-    mode: Literal["auto", "required"]
-    tools: Annotated[list[ToolChosen], at_most(_MOST_TOOLS)]
-
-
-class AllowedTools(OpenFields):
-    """The choice among some of the tools."""
-
-    type: Literal["allowed_tools"]
-    allowed_tools: AllowedList
-
-
 class TextFormat(OpenFields):
     """An answer in free text."""
 
@@ -250,7 +215,7 @@ class ChatFields(SamplingFields):
     model: str
     messages: Annotated[list[MessageFields], at_most(_MOST_MESSAGES, at_least=1)]
     tools: Annotated[list[ToolFields], at_most(_MOST_TOOLS)] | None = None
-    tool_choice: Literal["auto", "none", "required"] | NamedChoice | AllowedTools | None = None
+    tool_choice: AskedChoice | None = None
     parallel_tool_calls: bool | None = None
     response_format: ResponseFormat | None = None
     max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentform.agent.responder import ToolChoice, UseTool
+from agentform.agent.responder import ToolChoice
 from agentform.messages import Message
 from agentform.serve.answer_format import answer_format
 from agentform.serve.chat_fields import (
-    AllowedTools,
     AssistantFields,
     ChatFields,
     MessageFields,
-    NamedChoice,
     PastCall,
     ResultFields,
     Text,
@@ -22,7 +20,8 @@ from agentform.serve.foreign_fields import require_no_slips
 from agentform.serve.past import PastConversation
 from agentform.serve.problems import bad_request
 from agentform.serve.settings import ServerSettings
-from agentform.serve.turn_request import AskedTool, TurnBudget, TurnRequest, named_tool, require_tools
+from agentform.serve.tool_choice import chosen
+from agentform.serve.turn_request import AskedTool, TurnBudget, TurnRequest
 
 __all__ = ["asked_tool", "chat_request", "past_messages"]
 
@@ -39,7 +38,7 @@ def chat_request(fields: ChatFields, settings: ServerSettings, *, thinks: bool =
     if fields.top_logprobs and not fields.logprobs:
         raise bad_request("top_logprobs is only allowed with logprobs: true", param="top_logprobs")
     stop, format = fields.stop or (), answer_format(fields)
-    choice, allowed = _choice(fields)
+    choice, allowed = chosen(fields.tool_choice, [tool.function.name for tool in fields.tools or ()])
     budget = _budget(fields, settings, choice, is_formed=bool(format.output or format.grammar), thinks=thinks)
     return TurnRequest(
         messages=past_messages(fields.messages, thinks=thinks),
@@ -86,23 +85,6 @@ def _budget(
         parallel=bool(fields.parallel_tool_calls),
         thinks=thinks,
     )
-
-
-def _choice(fields: ChatFields) -> tuple[ToolChoice, tuple[str, ...] | None]:
-    """What the turn may come to, and the tools that may be called if they are not all."""
-    names = [tool.function.name for tool in fields.tools or ()]
-    choice = fields.tool_choice
-    if isinstance(choice, NamedChoice):
-        return UseTool(named_tool(choice.function.name, names, "tool_choice.function.name")), None
-    allowed = None
-    if isinstance(choice, AllowedTools):
-        listed = choice.allowed_tools
-        place = "tool_choice.allowed_tools.tools"
-        allowed = tuple(named_tool(t.function.name, names, f"{place}[{at}]") for at, t in enumerate(listed.tools))
-        choice = listed.mode
-    if choice == "required":
-        require_tools(names if allowed is None else allowed, "tool_choice")
-    return choice or "auto", allowed
 
 
 def past_messages(messages: Sequence[MessageFields], *, thinks: bool = False) -> tuple[Message, ...]:

@@ -10,6 +10,7 @@ from agentform.serve.chat_fields import ShortText, StopText
 from agentform.serve.evidence_fields import ExtensionFields
 from agentform.serve.parsing import Ignored, OpenFields, Unsupported, at_most
 from agentform.serve.sampling_fields import SamplingFields
+from agentform.serve.tool_choice import AskedChoice
 
 __all__ = [
     "Blocks",
@@ -98,14 +99,6 @@ class NamedTool(OpenFields):
     eager_input_streaming: Ignored = None
 
 
-class ToolChoiceFields(OpenFields):
-    """What the turn may come to."""
-
-    type: Literal["auto", "any", "tool", "none"]
-    name: str | None = None
-    disable_parallel_tool_use: bool | None = None
-
-
 class ThinkingSettings(OpenFields):
     """Whether and how long the model thinks."""
 
@@ -136,7 +129,7 @@ class MessagesFields(SamplingFields):
     max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
     system: str | Annotated[list[TextBlock], at_most(_MOST_BLOCKS)] | None = None
     tools: Annotated[list[NamedTool], at_most(_MOST_TOOLS)] | None = None
-    tool_choice: ToolChoiceFields | None = None
+    tool_choice: AskedChoice | None = None
     stop_sequences: Annotated[list[StopText], at_most(_MOST_STOPS)] | None = None
     stream: bool | None = None
     thinking: ThinkingSettings | None = None

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentform.agent.responder import ToolChoice, UseTool
+from agentform.agent.responder import ToolChoice
 from agentform.messages import Message
 from agentform.serve.answer_format import AnswerFormat, schema_format
 from agentform.serve.messages_fields import MessagesFields, ResultBlock, SaidFields, TextBlock, ThinkingBlock, UseBlock
 from agentform.serve.past import PastConversation
 from agentform.serve.problems import bad_request
 from agentform.serve.settings import ServerSettings
-from agentform.serve.turn_request import AskedTool, TurnBudget, TurnRequest, named_tool, require_tools
+from agentform.serve.tool_choice import allows_parallel, chosen
+from agentform.serve.turn_request import AskedTool, TurnBudget, TurnRequest
 
 __all__ = ["messages_request"]
 
@@ -24,7 +25,8 @@ def messages_request(fields: MessagesFields, settings: ServerSettings, *, thinks
     Raises:
         Refused: the request is none that can be served.
     """
-    choice, format = _choice(fields), _format(fields)
+    choice, allowed = chosen(fields.tool_choice, [tool.name for tool in fields.tools or ()])
+    format = _format(fields)
     tools = [
         AskedTool(name=t.name, description=t.description or "", parameters=t.input_schema, strict=bool(t.strict))
         for t in fields.tools or ()
@@ -34,6 +36,7 @@ def messages_request(fields: MessagesFields, settings: ServerSettings, *, thinks
         messages=_messages(fields, thinks=thinks),
         tools=tuple(tools),
         tool_choice=choice,
+        allowed=allowed,
         output=format.output,
         limits=budget.limits(),
         reasoning=budget.reasoning(),
@@ -60,21 +63,9 @@ def _budget(
         choice=choice,
         may_call=bool(fields.tools) and choice != "none",
         is_formed=is_formed,
-        parallel=fields.tool_choice is not None and fields.tool_choice.disable_parallel_tool_use is False,
+        parallel=allows_parallel(fields.tool_choice),
         thinks=thinks,
     )
-
-
-def _choice(fields: MessagesFields) -> ToolChoice:
-    names, choice = [tool.name for tool in fields.tools or ()], fields.tool_choice
-    if choice is None:
-        return "auto"
-    if choice.type == "tool":
-        return UseTool(named_tool(choice.name or "", names, "tool_choice.name"))
-    if choice.type == "any":
-        require_tools(names, "tool_choice")
-        return "required"
-    return choice.type
 
 
 def _format(fields: MessagesFields) -> AnswerFormat:

@@ -10,11 +10,10 @@ from agentform.serve.chat_fields import ShortText
 from agentform.serve.evidence_fields import ExtensionFields
 from agentform.serve.parsing import Ignored, OpenFields, Unsupported, at_most, only
 from agentform.serve.sampling_fields import SamplingFields
+from agentform.serve.tool_choice import AskedChoice
 
 __all__ = [
-    "AllowedChoice",
     "CallItem",
-    "FunctionChoice",
     "InputItem",
     "MessageItem",
     "ReasoningItem",
@@ -118,21 +117,6 @@ class FunctionTool(OpenFields):
     strict: bool | None = None
 
 
-class FunctionChoice(OpenFields):
-    """The choice of one tool."""
-
-    type: Literal["function"]
-    name: str
-
-
-class AllowedChoice(OpenFields):
-    """The choice among some of the tools."""
-
-    type: Literal["allowed_tools"]
-    mode: Literal["auto", "required"]
-    tools: Annotated[list[FunctionChoice], at_most(_MOST_TOOLS)]
-
-
 class PlainFormat(OpenFields):
     """An answer in free text, or some JSON object."""
 
@@ -173,7 +157,7 @@ class ResponsesFields(SamplingFields):
     previous_response_id: ShortText | None = None
     store: bool | None = None
     tools: Annotated[list[FunctionTool], at_most(_MOST_TOOLS)] | None = None
-    tool_choice: Literal["auto", "none", "required"] | FunctionChoice | AllowedChoice | None = None
+    tool_choice: AskedChoice | None = None
     parallel_tool_calls: bool | None = None
     text: TextSettings | None = None
     reasoning: ReasoningSettings | None = None

@@ -12,6 +12,7 @@ from agentform.schema.json_text import dumps
 from agentform.serve.answer_texts import answer_texts
 from agentform.serve.evidence_fields import logprob_bodies, response_evidence
 from agentform.serve.responses_fields import ResponsesFields
+from agentform.serve.tool_choice import told_choice
 from agentform.serve.turn_request import TurnRequest
 
 __all__ = ["ResponsesReply", "call_item", "message_item", "reasoning_item", "text_part"]
@@ -115,7 +116,7 @@ class ResponsesReply:
             "store": said.store is not False,
             "temperature": said.temperature if said.temperature is not None else 0.0,
             "text": {"format": _plain(said.text.format) if said.text and said.text.format else {"type": "text"}},
-            "tool_choice": _plain(said.tool_choice) if said.tool_choice is not None else "auto",
+            "tool_choice": told_choice(said.tool_choice),
             "tools": [{"strict": bool(tool.strict)} | _plain(tool) for tool in said.tools or ()],
             "top_logprobs": said.top_logprobs or 0,
             "top_p": said.top_p if said.top_p is not None else 1.0,

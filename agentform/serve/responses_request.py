@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentform.agent.responder import ToolChoice, UseTool
 from agentform.messages import Message, ToolCall
 from agentform.serve.answer_format import AnswerFormat, schema_format
 from agentform.serve.past import PastConversation
 from agentform.serve.responses_fields import (
-    AllowedChoice,
     CallItem,
-    FunctionChoice,
     InputItem,
     MessageItem,
     PlainFormat,
@@ -21,7 +18,8 @@ from agentform.serve.responses_fields import (
     TextParts,
 )
 from agentform.serve.settings import ServerSettings
-from agentform.serve.turn_request import AskedTool, TurnBudget, TurnRequest, named_tool, require_tools
+from agentform.serve.tool_choice import chosen
+from agentform.serve.turn_request import AskedTool, TurnBudget, TurnRequest
 
 __all__ = ["responses_request"]
 
@@ -36,7 +34,7 @@ def responses_request(
     Raises:
         Refused: the request is none that can be served.
     """
-    choice, allowed = _choice(fields)
+    choice, allowed = chosen(fields.tool_choice, [tool.name for tool in fields.tools or ()])
     format = _format(fields)
     reasoning = fields.reasoning
     tools = [
@@ -67,21 +65,6 @@ def responses_request(
         conversation=(fields.metadata or {}).get("conversation_id") or fields.prompt_cache_key,
         logprobs=(fields.top_logprobs or 0) if told else None,
     )
-
-
-def _choice(fields: ResponsesFields) -> tuple[ToolChoice, tuple[str, ...] | None]:
-    names = [tool.name for tool in fields.tools or ()]
-    choice = fields.tool_choice
-    if isinstance(choice, FunctionChoice):
-        return UseTool(named_tool(choice.name, names, "tool_choice.name")), None
-    allowed = None
-    if isinstance(choice, AllowedChoice):
-        listed = enumerate(choice.tools)
-        allowed = tuple(named_tool(tool.name, names, f"tool_choice.tools[{at}].name") for at, tool in listed)
-        choice = choice.mode
-    if choice == "required":
-        require_tools(names if allowed is None else allowed, "tool_choice")
-    return choice or "auto", allowed
 
 
 def _format(fields: ResponsesFields) -> AnswerFormat:

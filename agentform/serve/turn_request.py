@@ -21,7 +21,7 @@ from agentform.tools.toolset import Toolbox
 from agentform.turn.effort import TEXT_TOKENS, THOUGHT_TOKENS
 from agentform.turn.reasoning import Reasoning
 
-__all__ = ["AskedTool", "TurnBudget", "TurnRequest", "named_tool", "require_tools", "toolbox_of", "tools_key"]
+__all__ = ["AskedTool", "TurnBudget", "TurnRequest", "toolbox_of", "tools_key"]
 
 _NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": False}
 _MOST_CALLS = 16
@@ -138,28 +138,6 @@ class TurnBudget:
             return TEXT_TOKENS[self.effort]
         # Who names the tool has decided already: nothing is said before such a call unless it is asked for.
         return 0 if isinstance(self.choice, UseTool) else self.settings.reasoning_tokens
-
-
-def named_tool(name: str, names: Sequence[str], param: str) -> str:
-    """The name of one of the tools.
-
-    Raises:
-        Refused: it is none of them.
-    """
-    if name in names:
-        return name
-    said = f"; the tools are {', '.join(map(repr, names[:10]))}" if names else "; there are no tools"
-    raise bad_request(f"{param.partition('.')[0]} names no tool{said}", param=param)
-
-
-def require_tools(names: Sequence[str], param: str) -> None:
-    """Check that there is a tool where a call is required.
-
-    Raises:
-        Refused: there is none.
-    """
-    if not names:
-        raise bad_request("tool_choice requires a call, but there are no tools", param=param)
 
 
 def tools_key(tools: Sequence[AskedTool]) -> str:

@@ -195,6 +195,18 @@ def test_tool_choice_forces_names_and_forbids():
     assert model.bind_tools(tools, tool_choice="any").invoke("Hi").tool_calls
     assert model.bind_tools(tools, tool_choice="note").invoke("Hi").tool_calls[0]["name"] == "note"
     assert model.bind_tools(tools, tool_choice="none").invoke("Hi").tool_calls == []
+
+
+def test_of_allowed_tools_alone_one_is_called():
+    model, _ = scripted(Call("note", {"text": "x"}, text="No."))
+    allowed = {"mode": "required", "tools": [{"type": "function", "function": {"name": "note"}}]}
+    said = model.bind_tools([light, note], tool_choice={"type": "allowed_tools", "allowed_tools": allowed}).invoke("Hi")
+    assert [call["name"] for call in said.tool_calls] == ["note"]
+
+
+def test_bound_tools_can_be_bound_again():
+    model, _ = scripted()
+    tools = [light, note]
     assert isinstance(model.bind_tools(tools), RunnableBinding)
 
 

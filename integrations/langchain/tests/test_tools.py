@@ -24,6 +24,8 @@ from langchain_agentform import ChatAgentform
 from langchain_agentform.schemas import schema_of
 from langchain_agentform.tools import Definition, definitions, toolbox, wanted_choice
 
+ALLOWED_OTHERS = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "function": {"name": "x"}}]}
+
 
 class Tree(BaseModel):
     """A tree."""
@@ -160,13 +162,15 @@ def test_the_same_tool_twice_is_one_and_two_of_a_name_are_an_error():
         ({"type": "function", "function": {"name": "Person"}}, UseTool("Person")),
         ({"type": "tool", "name": "Person"}, UseTool("Person")),
         ({"type": "any"}, "required"),
+        ({"type": "allowed_tools", "mode": "any", "tools": [{"type": "function", "name": "Person"}]}, "required"),
+        ({"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [{"name": "Person"}]}}, "auto"),
     ],
 )
 def test_the_ways_to_choose_a_tool(said, choice):
     assert wanted_choice(said, toolbox(definitions([Person]))) == choice
 
 
-@pytest.mark.parametrize("said", ["Persn", 3, {"type": "function", "function": {"name": "x"}}])
+@pytest.mark.parametrize("said", ["Persn", 3, {"type": "function", "function": {"name": "x"}}, ALLOWED_OTHERS])
 def test_a_choice_of_nothing_names_what_there_is(said):
     with pytest.raises(ModelInvalidRequestError, match="bound tool: 'Person'"):
         ChatAgentform(model="m").bind_tools([Person], tool_choice=said)

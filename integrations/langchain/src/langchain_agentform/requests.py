@@ -11,7 +11,7 @@ from langchain_core.exceptions import ModelInvalidRequestError
 
 from agentform import Limits, Reasoning, Sampling, Tool, Toolbox
 from langchain_agentform.schemas import schema_of
-from langchain_agentform.tools import ToolChoice, toolbox, wanted_choice
+from langchain_agentform.tools import ToolChoice, allowed_names, toolbox, wanted_choice
 
 __all__ = ["OPTIONS", "Request", "ResponseFormat", "request_of"]
 
@@ -57,6 +57,8 @@ class Request:
 
     tools: Toolbox
     tool_choice: ToolChoice
+    allowed: tuple[str, ...] | None
+    """The tools that may be called, where the model is told of more."""
     form: Tool[..., Any] | None
     stop: tuple[str, ...]
     sampling: Sampling
@@ -80,6 +82,7 @@ def request_of(options: Mapping[str, Any], limits: Limits, reasoning: Reasoning 
     return Request(
         tools=tools,
         tool_choice=wanted_choice(options.get("tool_choice"), tools),
+        allowed=allowed_names(options.get("tool_choice"), tools),
         form=_form(options.get("response_format")),
         stop=tuple(options.get("stop") or ()),
         sampling=_sampling(options),

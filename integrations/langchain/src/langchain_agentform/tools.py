@@ -19,7 +19,7 @@ from langchain_agentform.errors import langchain_errors
 from langchain_agentform.injected import visible_function, visible_schema
 from langchain_agentform.schemas import function_of, schema_of, source_of
 
-__all__ = ["Definition", "ToolChoice", "definitions", "toolbox", "wanted_choice"]
+__all__ = ["Definition", "ToolChoice", "allowed_names", "definitions", "toolbox", "wanted_choice"]
 
 ToolChoice: TypeAlias = Literal["auto", "none", "required"] | UseTool
 
@@ -74,15 +74,51 @@ def wanted_choice(said: object, tools: Toolbox) -> ToolChoice:
     Raises:
         ModelInvalidRequestError: it is none of them, or names no tool that there is.
     """
+    if (listed := _listed(said)) is not None:
+        allowed = allowed_names(said, tools)
+        said = listed.get("mode", "auto")
+        tools = Toolbox([tools[name] for name in allowed or ()])
     if isinstance(said, Mapping):
-        named = cast("Mapping[str, Any]", said)
-        said = named.get("function", named).get("name") or named.get("type")
+        said = _name_of(cast("Mapping[str, Any]", said)) or cast("Mapping[str, Any]", said).get("type")
     if isinstance(said, str) and said in tools:
         return UseTool(said)
     if isinstance(said, (str, bool, type(None))) and said in _CHOICES:
         choice = _CHOICES[said]
         return choice if tools or choice != "required" else _refuse(said, tools)
     return _refuse(said, tools)
+
+
+def allowed_names(said: object, tools: Toolbox) -> tuple[str, ...] | None:
+    """The tools that may be called, where the choice is OpenAI's `allowed_tools`; `None`: all of them.
+
+    Raises:
+        ModelInvalidRequestError: one is no tool that there is.
+    """
+    listed = _listed(said)
+    if listed is None:
+        return None
+    asked = listed.get("tools")
+    if not isinstance(asked, Sequence) or isinstance(asked, str):
+        raise ModelInvalidRequestError(f"allowed_tools needs a list `tools`, got {asked!r}")
+    names = [_name_of(tool) for tool in cast("Sequence[object]", asked)]
+    for name in names:
+        if not isinstance(name, str) or name not in tools:
+            _refuse(name, tools)
+    return tuple(names)
+
+
+def _listed(said: object) -> Mapping[str, Any] | None:
+    """OpenAI's `allowed_tools`, of chat completions or of Responses."""
+    if not isinstance(said, Mapping):
+        return None
+    fields = cast("Mapping[str, Any]", said)
+    return fields.get("allowed_tools", fields) if fields.get("type") == "allowed_tools" else None
+
+
+def _name_of(said: Any) -> Any:
+    """The name in the description of a choice, wherever it stands."""
+    function = said.get("function", said) if isinstance(said, Mapping) else said
+    return function.get("name") if isinstance(function, Mapping) else function
 
 
 def _refuse(said: object, tools: Toolbox) -> ToolChoice:

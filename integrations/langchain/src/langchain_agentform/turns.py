@@ -103,6 +103,7 @@ class Turns:
                 to_messages(messages),
                 tools=request.tools,
                 tool_choice=request.tool_choice,
+                allowed=request.allowed,
                 output=request.form.target if request.form else None,
                 stop=request.stop,
                 sampling=request.sampling,
