@@ -34,11 +34,11 @@ class _Function(OpenFields):
     name: str
 
 
-class _Choice(OpenFields):
+class _CommonFields(OpenFields):
     disable_parallel_tool_use: bool | None = None
 
 
-class _Named(_Choice):
+class _Named(_CommonFields):
     """One tool, by its name beside `type` or below `function`."""
 
     type: Literal["function", "tool"] | None = None
@@ -64,7 +64,7 @@ class _Named(_Choice):
         return "function.name" if self.function is not None else "name"
 
 
-class _Mode(_Choice):
+class _Mode(_CommonFields):
     """A word as an object."""
 
     type: _Word
@@ -75,7 +75,7 @@ class _Listed(OpenFields):
     tools: Annotated[list[_Named], at_most(_MOST_TOOLS)]
 
 
-class _Allowed(_Choice):
+class _Allowed(_CommonFields):
     """Some of the tools, below `allowed_tools` or beside `type`."""
 
     type: Literal["allowed_tools"] | None = None
@@ -137,7 +137,7 @@ def chosen(asked: Any, names: Sequence[str]) -> tuple[ToolChoice, tuple[str, ...
         word, tools, place = asked.listed
         allowed = tuple(_existing(tool, names, f"tool_choice.{place}[{at}]") for at, tool in enumerate(tools))
     if word not in ("required", "any"):
-        return word or "auto", allowed
+        return ("none" if word == "none" else "auto"), allowed
     if not (names if allowed is None else allowed):
         raise bad_request("tool_choice requires a call, but there are no tools", param="tool_choice")
     return "required", allowed
@@ -145,7 +145,7 @@ def chosen(asked: Any, names: Sequence[str]) -> tuple[ToolChoice, tuple[str, ...
 
 def allows_parallel(asked: Any) -> bool:
     """Whether the choice says, as Anthropic's does, that a turn may hold several calls."""
-    return isinstance(asked, _Choice) and asked.disable_parallel_tool_use is False
+    return isinstance(asked, _CommonFields) and asked.disable_parallel_tool_use is False
 
 
 def told_choice(asked: Any) -> Any:

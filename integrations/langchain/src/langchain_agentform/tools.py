@@ -117,8 +117,11 @@ def _listed(said: object) -> Mapping[str, Any] | None:
 
 def _name_of(said: Any) -> Any:
     """The name in the description of a choice, wherever it stands."""
-    function = said.get("function", said) if isinstance(said, Mapping) else said
-    return function.get("name") if isinstance(function, Mapping) else function
+    if not isinstance(said, Mapping):
+        return said
+    fields = cast("Mapping[str, Any]", said)
+    function = fields.get("function", fields)
+    return cast("Mapping[str, Any]", function).get("name") if isinstance(function, Mapping) else function
 
 
 def _refuse(said: object, tools: Toolbox) -> ToolChoice:
