@@ -29,13 +29,13 @@ from agentform.runtime.load import server_class
 from agentform.runtime.models.extras import torch_extra
 
 if TYPE_CHECKING:
+    from agentform.runtime.http.retry_policy import RetryPolicy
     from agentform.runtime.llama_cpp.engine import LlamaCppEngine
     from agentform.runtime.llama_cpp.options import LlamaOptions
     from agentform.runtime.sglang.client.server import SGLangServer
     from agentform.runtime.sglang.embedded.engine import SGLangEngine
     from agentform.runtime.sglang.plugin.settings import SnapshotSettings
     from agentform.runtime.sglang.plugin.statistics import SnapshotPoolStatistics, read_snapshot_statistics
-    from agentform.runtime.sglang.wire.retry_policy import RetryPolicy
     from agentform.runtime.snapshots.plan import PrecisionPlan
     from agentform.runtime.torch.engine import TorchEngine
     from agentform.runtime.torch.options import EngineOptions
@@ -79,7 +79,7 @@ _WHERE = {
     "EngineOptions": "torch.options",
     "LlamaCppEngine": "llama_cpp.engine",
     "LlamaOptions": "llama_cpp.options",
-    "RetryPolicy": "sglang.wire.retry_policy",
+    "RetryPolicy": "http.retry_policy",
     "SGLangEngine": "sglang.embedded.engine",
     "SnapshotCodec": "torch.snapshots.codec",
     "SnapshotPoolStatistics": "sglang.plugin.statistics",

@@ -24,6 +24,7 @@ INTEGRATIONS = sorted((PACKAGE.parent / "integrations").glob("*/src/**/*.py"))
 LEAVES = ("_util", "errors", "messages")
 # What an engine needs that reads token ids only, and one that runs a model itself.
 HTTP = (
+    "runtime.http",
     "runtime.prior_store",
     "runtime.engine",
     "runtime.preparation",
@@ -102,8 +103,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *LEAVES,
     ),
     "runtime.torch": ("runtime.torch", "runtime.snapshots", *OWN_MODEL, "grammar", "kernels", *LEAVES),
+    "runtime.http": ("runtime.http", "runtime.engine", "runtime.preparation", "runtime.cache.statistics", *LEAVES),
     "runtime.sglang.wire": (
         "runtime.sglang.wire",
+        "runtime.http",
         "runtime.engine",
         "runtime.detokenizer",
         "runtime.cache.statistics",
@@ -148,9 +151,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "forms.decider",
         "forms.langchain_decider",
         "forms.system_one",
-        "runtime.sglang.client.connection",
-        "runtime.sglang.client.transport",
-        "runtime.sglang.wire.retry_policy",
+        "runtime.http",
         *LEAVES,
     ),
     "turn": ("turn", "forms", "decoding", "schema", "grammar.spec", "runtime.engine", "events", *LEAVES),

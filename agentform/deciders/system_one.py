@@ -10,9 +10,9 @@ from agentform.deciders.address import endpoint_of
 from agentform.errors import InvalidRequest, ReplyMalformed
 from agentform.forms.asked import Asked, Decision
 from agentform.forms.system_one import decision_from, question_body
-from agentform.runtime.sglang.client.connection import Connection
-from agentform.runtime.sglang.client.transport import Transport
-from agentform.runtime.sglang.wire.retry_policy import RetryPolicy
+from agentform.runtime.http.connection import Connection
+from agentform.runtime.http.retry_policy import RetryPolicy
+from agentform.runtime.http.transport import Transport
 
 __all__ = ["SystemOneModel"]
 

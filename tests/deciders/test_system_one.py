@@ -148,7 +148,7 @@ async def test_an_address_that_is_none_is_refused_and_httpx_is_named_where_it_is
     with pytest.raises(InvalidInput, match="got None"):
         load_decider(None)
     monkeypatch.setitem(sys.modules, "httpx", None)
-    for name in ("agentform.deciders.system_one", "agentform.runtime.sglang.client.connection"):
+    for name in ("agentform.deciders.system_one", "agentform.runtime.http.connection"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     with pytest.raises(MissingDependency, match=r"\[client\]"):
         load_decider("http://there")

@@ -11,7 +11,7 @@ import pytest
 from agentform import Agent, Conversation, Limits, load_engine, tool
 from agentform.errors import EngineUnavailable
 from agentform.events import AnswerDelta, ReasoningDelta
-from agentform.runtime.sglang.wire.retry_policy import RetryPolicy
+from agentform.runtime.http.retry_policy import RetryPolicy
 from benchmarks.sglang.servers import free_port, server
 from tests.support.tiny_model import write_tiny_model
 

@@ -5,8 +5,8 @@ from contextlib import ExitStack
 
 import pytest
 
+from agentform.runtime.http.retry_policy import RetryPolicy
 from agentform.runtime.sglang.client.server import SGLangServer
-from agentform.runtime.sglang.wire.retry_policy import RetryPolicy
 from tests.support.fake_sglang import FakeSGLang, Listening, served
 
 SOON = RetryPolicy(retries=3, first_wait_s=0.001, longest_wait_s=0.001)

@@ -8,8 +8,8 @@ from typing import Any
 
 from agentform._util.gather import at_once
 from agentform.runtime.engine import ScoreRequest, ScoreResult
+from agentform.runtime.http.transport import Transport
 from agentform.runtime.sglang.client.server_info import Served
-from agentform.runtime.sglang.client.transport import Transport
 from agentform.runtime.sglang.wire.failures import understood
 from agentform.runtime.sglang.wire.replies import ScoreReading
 from agentform.runtime.sglang.wire.requests import PathCandidates, plan_score, score_body, warm_body

@@ -26,20 +26,20 @@ from agentform.grammar.compile import CompiledGrammar
 from agentform.runtime.cache.statistics import CacheStatistics
 from agentform.runtime.engine import Chunk, GenerateRequest, ModelInfo, ScoreRequest, ScoreResult, Tokenizer
 from agentform.runtime.grammar_cache import Grammars
+from agentform.runtime.http.connection import Connection
+from agentform.runtime.http.in_flight import InFlight
+from agentform.runtime.http.retry_policy import RetryPolicy
+from agentform.runtime.http.transport import Transport
+from agentform.runtime.http.usage_totals import UsageTotals
 from agentform.runtime.preparation import prepare_generation, prepare_score
 from agentform.runtime.prior_store import PriorStore
-from agentform.runtime.sglang.client.connection import Connection
-from agentform.runtime.sglang.client.in_flight import InFlight
 from agentform.runtime.sglang.client.remote_model import remote_info, remote_tokenizer
 from agentform.runtime.sglang.client.remote_score import RemoteScore
 from agentform.runtime.sglang.client.server_info import MODEL_INFO, ask_served, check_tokenizer, identity_of, reads_lark
-from agentform.runtime.sglang.client.transport import Transport
 from agentform.runtime.sglang.wire.completion import Completion
-from agentform.runtime.sglang.wire.failures import understood
+from agentform.runtime.sglang.wire.failures import of_event, refused, understood
 from agentform.runtime.sglang.wire.grammars import llguidance_params, xgrammar_params
 from agentform.runtime.sglang.wire.requests import Body, generate_body, most_new_tokens
-from agentform.runtime.sglang.wire.retry_policy import RetryPolicy
-from agentform.runtime.sglang.wire.usage_totals import UsageTotals
 from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
 
 __all__ = ["SGLangServer"]
@@ -121,7 +121,7 @@ class SGLangServer:
             transport=transport,
             async_transport=async_transport,
         )
-        self._transport = Transport(connection)
+        self._transport = Transport(connection, refused=refused, of_event=of_event)
         self._served = served = ask_served(self._transport)
         self._tokenizer = remote_tokenizer(tokenizer, served, self._transport.where)
         check_tokenizer(self._transport, self._tokenizer)

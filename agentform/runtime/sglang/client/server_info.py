@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from agentform.errors import EngineError, GrammarError, ModelMismatch, ReplyMalformed
-from agentform.runtime.sglang.client.transport import Transport
+from agentform.runtime.http.transport import Transport
 from agentform.runtime.sglang.wire.failures import understood
 from agentform.runtime.sglang.wire.requests import MOST_BRANCHES
 from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer

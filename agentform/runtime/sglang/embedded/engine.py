@@ -16,6 +16,7 @@ from agentform.grammar.compile import CompiledGrammar
 from agentform.runtime.cache.statistics import CacheStatistics
 from agentform.runtime.engine import Chunk, GenerateRequest, ModelInfo, ScoreRequest, ScoreResult, Tokenizer
 from agentform.runtime.grammar_cache import Grammars
+from agentform.runtime.http.usage_totals import UsageTotals
 from agentform.runtime.models.digest import digest_of
 from agentform.runtime.models.tuned_scoring import read_scoring
 from agentform.runtime.preparation import left_s, prepare_generation, prepare_score
@@ -33,7 +34,6 @@ from agentform.runtime.sglang.wire.requests import (
     score_body,
     warm_body,
 )
-from agentform.runtime.sglang.wire.usage_totals import UsageTotals
 from agentform.runtime.sglang.wire.versions import check_version
 from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
 

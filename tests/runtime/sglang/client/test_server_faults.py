@@ -21,8 +21,8 @@ from agentform.errors import (
     ReplyMalformed,
 )
 from agentform.runtime.engine import Branch, GenerateRequest, ScoreRequest
+from agentform.runtime.http.retry_policy import RetryPolicy
 from agentform.runtime.sglang.client.server import SGLangServer
-from agentform.runtime.sglang.wire.retry_policy import RetryPolicy
 from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
 from tests.runtime.sglang.conftest import SOON
 from tests.support.engines import complete

@@ -14,7 +14,8 @@ from agentform.errors import (
     InvalidRequest,
     ReplyMalformed,
 )
-from agentform.runtime.sglang.wire.failures import message_of, of_event, of_exception, of_status
+from agentform.runtime.http.failures import message_of, of_exception
+from agentform.runtime.sglang.wire.failures import of_event, of_status
 
 WHERE = "http://host:1"
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentform.errors import InvalidRequest
-from agentform.runtime.sglang.wire.retry_policy import RetryPolicy, retry_after_s
+from agentform.runtime.http.retry_policy import RetryPolicy, retry_after_s
 
 SECONDS = st.floats(0, 100)
 

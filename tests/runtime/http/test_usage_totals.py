@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from agentform.messages import Usage
-from agentform.runtime.sglang.wire import usage_totals as counts
-from agentform.runtime.sglang.wire.usage_totals import UsageTotals
+from agentform.runtime.http import usage_totals as counts
+from agentform.runtime.http.usage_totals import UsageTotals
 
 
 def test_usage_adds_up_in_all_and_by_conversation():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from agentform.runtime.sglang.client.cancellable import cancellable
+from agentform.runtime.http.cancellable import cancellable
 
 pytestmark = pytest.mark.anyio
 

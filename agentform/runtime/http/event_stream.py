@@ -15,7 +15,7 @@ _MOST_BYTES = 64 << 20
 class EventStream:
     """Feed bytes, get the data of the events that are complete (WHATWG HTML, section 9.2.6).
 
-    Names, ids and comments are passed over: SGLang sends data only.
+    Names, ids and comments are passed over: servers of models send data only.
     """
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:

@@ -1,4 +1,4 @@
-"""What an engine in front of SGLang knows of its prefix cache: what the replies said."""
+"""What an engine in front of a server knows of its prefix cache: what the replies said."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class UsageTotals:
         self._conversations: BoundedDict[str, ConversationStatistics] = BoundedDict(_CONVERSATIONS)
 
     def add(self, usage: Usage, conversation: str | None) -> None:
-        """Count one request; prompts of which SGLang did not say what was cached were not looked up."""
+        """Count one request; prompts of which a server did not say what was cached were not looked up."""
         looked_up = usage.prompt_tokens if usage.cached_tokens is not None else 0
         hit = usage.cached_tokens or 0
         with self._lock:
@@ -39,7 +39,7 @@ class UsageTotals:
                 self._count_conversation(conversation, looked_up, hit)
 
     def statistics(self) -> CacheStatistics:
-        """A snapshot. What SGLang keeps to itself (evictions, residents, reasons for misses) stays 0 or empty."""
+        """A snapshot. What a server keeps to itself (evictions, residents, reasons for misses) stays 0 or empty."""
         with self._lock:
             return replace(self._total, conversations=dict(self._conversations.items()))
 

@@ -11,16 +11,16 @@ from typing import Any
 import httpx
 
 from agentform.errors import InvalidRequest
-from agentform.runtime.sglang.wire.retry_policy import RetryPolicy
+from agentform.runtime.http.retry_policy import RetryPolicy
 
 __all__ = ["Connection"]
 
-_KEEP_ALIVE_S = 4.0  # SGLang closes an idle connection after five
+_KEEP_ALIVE_S = 4.0  # SGLang, uvicorn and llama.cpp close an idle connection after five
 
 
 @dataclass(frozen=True, kw_only=True)
 class Connection:
-    """How a server is reached; see `SGLangServer`."""
+    """How a server is reached; see `SGLangServer` for what each field means."""
 
     url: str
     api_key: str | None = field(default=None, repr=False)

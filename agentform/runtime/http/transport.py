@@ -14,17 +14,20 @@ import anyio
 import httpx
 from anyio.lowlevel import RunVar
 
-from agentform.errors import AgentformError, ReplyMalformed
-from agentform.runtime.sglang.client.cancellable import cancellable
-from agentform.runtime.sglang.client.connection import Connection
-from agentform.runtime.sglang.client.event_stream import EventStream
-from agentform.runtime.sglang.wire.failures import Failure, of_event, of_exception, of_status
+from agentform.errors import AgentformError, InvalidRequest, ReplyMalformed
+from agentform.runtime.http.cancellable import cancellable
+from agentform.runtime.http.connection import Connection
+from agentform.runtime.http.event_stream import EventStream
+from agentform.runtime.http.failures import Failure, Refused, of_exception, of_status
 
-__all__ = ["Transport"]
+__all__ = ["OfEvent", "Transport", "of_error_event"]
 
 T = TypeVar("T")
 
 _JSON = {"content-type": "application/json"}
+
+OfEvent = Callable[[Mapping[str, Any], str], Failure | None]
+"""From an event and the server's address, the failure that the event reports, if it does."""
 
 
 class Transport:
@@ -36,8 +39,16 @@ class Transport:
         EngineError: what `failures` makes of whatever failed.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(
+        self, connection: Connection, *, refused: Refused = InvalidRequest, of_event: OfEvent | None = None
+    ) -> None:
+        """`refused` makes an error of what the server says of a request that it does not take (400, 413, 422).
+
+        `of_event` finds the failure that an event of a stream may report.
+        """
         self.where = connection.shown
+        self._refused = refused
+        self._of_event = of_event or of_error_event
         self.after_outage: Callable[[], Awaitable[None]] | None = None
         """Awaited once the server is back after it was lost, before it is asked again."""
         self._connection = connection
@@ -86,7 +97,7 @@ class Transport:
             except httpx.HTTPError as error:
                 raise self._failure(error) from error
             if response.status_code != 200:
-                raise of_status(response.status_code, response.headers, response.content, self.where)
+                raise self._of_status(response)
 
         await self.shown(once)
 
@@ -200,15 +211,18 @@ class Transport:
         event = self._decoded(data)
         if not isinstance(event, dict):
             raise Failure(ReplyMalformed(f"{self.where} sent an event that is no object: {data[:80]!r}"))
-        failure = of_event(cast("dict[str, Any]", event), self.where)
+        failure = self._of_event(cast("dict[str, Any]", event), self.where)
         if failure is not None:
             raise failure
         return cast("dict[str, Any]", event)
 
     def _json_of(self, response: httpx.Response) -> Any:
         if response.status_code != 200:
-            raise of_status(response.status_code, response.headers, response.content, self.where)
+            raise self._of_status(response)
         return self._decoded(response.content)
+
+    def _of_status(self, response: httpx.Response) -> Failure:
+        return of_status(response.status_code, response.headers, response.content, self.where, refused=self._refused)
 
     def _decoded(self, data: bytes) -> Any:
         try:
@@ -223,6 +237,16 @@ class Transport:
         """The error without the key, should a server or proxy have echoed it."""
         key = self._connection.api_key
         return type(error)(str(error).replace(key, "…")) if key and key in str(error) else error
+
+
+def of_error_event(event: Mapping[str, Any], where: str) -> Failure | None:
+    """The failure of an event that holds an `error`, with its `code` where that is a status."""
+    if not event.get("error"):
+        return None
+    found = event["error"] if isinstance(event["error"], Mapping) else {"message": event["error"]}
+    code = found.get("code")
+    body = json.dumps({"message": str(found.get("message") or "no reason given")}).encode()
+    return of_status(code if isinstance(code, int) else 500, {}, body, where)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentform.errors import ReplyMalformed
-from agentform.runtime.sglang.client.event_stream import EventStream
+from agentform.runtime.http.event_stream import EventStream
 
 LINE = st.binary(max_size=12).filter(lambda line: not set(line) & set(b"\r\n"))
 EVENT = st.lists(LINE, min_size=1, max_size=3)
