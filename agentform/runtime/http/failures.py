@@ -20,9 +20,9 @@ from agentform.errors import (
 )
 from agentform.runtime.http.retry_policy import retry_after_s
 
-__all__ = ["Failure", "Refused", "message_of", "of_exception", "of_status", "understood"]
+__all__ = ["Failure", "RefusalOf", "message_of", "of_exception", "of_status", "understood"]
 
-Refused = Callable[[str], EngineError | GrammarError]
+RefusalOf = Callable[[str], EngineError | GrammarError]
 """From what a server says of a request that it does not take, its error."""
 
 _NO_ROOM = frozenset((429, 502, 503, 504))
@@ -72,7 +72,7 @@ def of_exception(error: httpx.HTTPError, where: str) -> Failure:
 
 
 def of_status(
-    status: int, headers: Mapping[str, str], body: bytes, where: str, *, refused: Refused = InvalidRequest
+    status: int, headers: Mapping[str, str], body: bytes, where: str, *, refused: RefusalOf = InvalidRequest
 ) -> Failure:
     """Of a reply whose status is not 200."""
     said = message_of(body) or "no reason given"

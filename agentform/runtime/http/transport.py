@@ -18,7 +18,7 @@ from agentform.errors import AgentformError, InvalidRequest, ReplyMalformed
 from agentform.runtime.http.cancellable import cancellable
 from agentform.runtime.http.connection import Connection
 from agentform.runtime.http.event_stream import EventStream
-from agentform.runtime.http.failures import Failure, Refused, of_exception, of_status
+from agentform.runtime.http.failures import Failure, RefusalOf, of_exception, of_status
 
 __all__ = ["OfEvent", "Transport", "of_error_event"]
 
@@ -40,7 +40,7 @@ class Transport:
     """
 
     def __init__(
-        self, connection: Connection, *, refused: Refused = InvalidRequest, of_event: OfEvent | None = None
+        self, connection: Connection, *, refused: RefusalOf = InvalidRequest, of_event: OfEvent | None = None
     ) -> None:
         """`refused` makes an error of what the server says of a request that it does not take (400, 413, 422).
 
