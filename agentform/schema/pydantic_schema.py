@@ -21,6 +21,7 @@ from agentform.errors import UnsupportedSchema
 from agentform.json_schema.keywords import Schema, SchemaDict
 from agentform.json_schema.walk import map_subschemas
 from agentform.schema.descriptions import WRITTEN_AS
+from agentform.schema.keyword_order import in_reading_order
 from agentform.schema.time_patterns import date_pattern, datetime_pattern, duration_pattern, numbers, time_pattern
 
 __all__ = ["pydantic_schema", "written_schema"]
@@ -72,8 +73,8 @@ _ONE_DAY = timedelta(days=1)
 
 
 def pydantic_schema(adapter: TypeAdapter[Any], *, titles: bool = True) -> SchemaDict:
-    """The schema as pydantic gives it, with what it leaves unsaid of the keys of maps."""
-    return _generated(adapter, _Generate if titles else _GenerateBare)
+    """The schema as pydantic gives it, with what it leaves unsaid of the keys of maps, in the order that models read."""
+    return in_reading_order(_generated(adapter, _Generate if titles else _GenerateBare))
 
 
 def written_schema(adapter: TypeAdapter[Any], *, titles: bool = True) -> SchemaDict:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import json
+from typing import Annotated, Literal
 
 import pytest
+from pydantic import BaseModel, Field
 
 from agentform.agent.agent import Agent
 from agentform.agent.conversation import Conversation
@@ -43,6 +45,7 @@ QWEN_LIKE = CHATML_WITH_TOOLS.replace(
     "{{ call.function.arguments | tojson }}{{ '}\\n</tool_call>' }}",
 )
 FORM = load({"type": "object", "properties": {"city": {"type": "string"}}}, name="weather").form
+ASKED = [Message(role="user", content="Well?")]
 WEATHER = ToolText(name="weather", description="Says how it is.", form=FORM)
 
 
@@ -61,6 +64,43 @@ def test_the_byte_tokenizers_template_is_learned_as_well():
     format = learn_format(ByteTokenizer(tool_template=True))
     assert format.native
     assert call_text(format, "x", {}) == call_text(DEFAULT_FORMAT, "x", {})
+
+
+class Room(BaseModel):
+    z: int
+    a: str
+
+
+@tool
+def play(
+    title: Annotated[str, Field(max_length=9, description="What")], loud: bool = False, rooms: list[Room] | None = None
+) -> str:
+    """Plays."""
+    return "done"
+
+
+ROOM = '{"title": "Room", "type": "object", "properties": {"z": {"type": "integer"}, "a": {"type": "string"}}, '
+PLAY = (
+    '{"type": "function", "function": {"name": "play", "description": "Plays.", "parameters": {"type": "object", '
+    '"properties": {"title": {"type": "string", "maxLength": 9, "description": "What"}, '
+    '"loud": {"type": "boolean", "default": false}, '
+    '"rooms": {"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/Room"}}, {"type": "null"}], "default": null}}, '
+    '"required": ["title"], "additionalProperties": false, "$defs": {"Room": ' + ROOM + '"required": ["z", "a"]}}}}}'
+)
+
+
+def test_a_function_is_listed_with_its_keys_in_the_order_that_models_were_trained_on(tmp_path):
+    tokenizer = tokenizer_of(tmp_path, CHATML_WITH_TOOLS)
+    prompt = TurnRunner(engine=ScriptedEngine([], tokenizer=tokenizer), targets={"play": play.target}).prompt(ASKED)
+    assert PLAY in tokenizer.decode(prompt)
+
+
+def test_a_schema_that_is_given_is_listed_as_it_is_given(tmp_path):
+    given = {"required": ["b"], "properties": {"b": {"enum": ["x", "y"], "type": "string"}, "a": {}}, "type": "object"}
+    tokenizer = tokenizer_of(tmp_path, CHATML_WITH_TOOLS)
+    targets = {"t": load(given)}
+    prompt = TurnRunner(engine=ScriptedEngine([], tokenizer=tokenizer), targets=targets).prompt(ASKED)
+    assert json.dumps(given) in tokenizer.decode(prompt)
 
 
 def messages_of(format, messages, **options):
