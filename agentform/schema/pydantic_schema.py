@@ -73,7 +73,7 @@ _ONE_DAY = timedelta(days=1)
 
 
 def pydantic_schema(adapter: TypeAdapter[Any], *, titles: bool = True) -> SchemaDict:
-    """The schema as pydantic gives it, with what it leaves unsaid of the keys of maps, in the order that models read."""
+    """The schema as pydantic gives it, with what it leaves unsaid of the keys of maps, in the order of listings."""
     return in_reading_order(_generated(adapter, _Generate if titles else _GenerateBare))
 
 
