@@ -22,7 +22,7 @@ from agentform.agent.store import ConversationInfo
 from agentform.errors import ConversationChanged, InvalidInput, StoreCorrupt, StoreError, StoreVersion
 from agentform.messages import Message
 
-__all__ = ["SQLiteStore"]
+__all__ = ["SQLiteStore", "encoded"]
 
 T = TypeVar("T")
 
@@ -61,7 +61,10 @@ class SQLiteStore:
     async def save(self, conversation: Conversation) -> None:
         """See `ConversationStore.save`."""
         # Taken now: the thread must not read what the event loop may change.
-        bodies = list(map(message_to_json, conversation.messages))
+        await self.save_encoded(conversation, encoded(conversation))
+
+    async def save_encoded(self, conversation: Conversation, bodies: Sequence[str]) -> None:
+        """Save a conversation whose messages were `encoded` before, such as in a thread."""
         row = (conversation.id, conversation.version, conversation.model, token_ids_to_bytes(conversation.token_ids))
         commit = _Commit()
         try:
@@ -110,6 +113,15 @@ class SQLiteStore:
             connection.close()
             raise
         return connection
+
+
+def encoded(conversation: Conversation) -> list[str]:
+    """Its messages as they are kept.
+
+    Raises:
+        InvalidInput: a message holds what is not JSON.
+    """
+    return list(map(message_to_json, conversation.messages))
 
 
 class _Commit:

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from agentform._util.threads import is_given_up
 
-__all__ = ["OutOfTime", "attempt"]
+__all__ = ["OutOfTime", "TooBusy", "attempt"]
 
 T = TypeVar("T")
 _LOOK_S = 0.05
@@ -22,19 +22,26 @@ class OutOfTime(Exception):
     """The work took longer than it may, or nobody waits for it any more; its thread goes on alone."""
 
 
+class TooBusy(OutOfTime):
+    """The clock ran out before the work had its processor time: others had it, and the work may be quick."""
+
+
 def attempt(work: Callable[[], T], cpu_s: float) -> T:
     """What `work` returns, run in a thread of its own for at most so many seconds of processor time.
 
     Raises:
         OutOfTime: it did not end within them.
+        TooBusy: it did not get them within a multiple of them.
     """
     running = _Running(work)
     thread = threading.Thread(target=running, name="agentform grammar", daemon=True)
     thread.start()
     started = time.monotonic()
     while not running.ended.wait(_LOOK_S):
-        if _cpu_s(thread) > cpu_s or time.monotonic() - started > _MOST_WALL * cpu_s or is_given_up():
+        if _cpu_s(thread) > cpu_s or is_given_up():
             raise OutOfTime
+        if time.monotonic() - started > _MOST_WALL * cpu_s:
+            raise TooBusy
     return running.result()
 
 

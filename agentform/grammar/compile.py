@@ -7,22 +7,22 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 from typing import Any
 
-from llguidance import LLMatcher, LLParserLimits, regex_to_lark
+from llguidance import LLMatcher, regex_to_lark
 
 from agentform._util.lru import BoundedDict
-from agentform._util.threads import is_given_up
 from agentform.errors import GrammarError, Relaxation
-from agentform.grammar.attempt import OutOfTime, attempt
 from agentform.grammar.limits import CompileLimits
 from agentform.grammar.loosen import RUNGS
 from agentform.grammar.matcher import Matcher
 from agentform.grammar.prepare import pattern_fault, prepare
-from agentform.grammar.rehearsal import may_be_hard, rehearse
+from agentform.grammar.rehearsal import may_be_hard
 from agentform.grammar.spec import GrammarSpec
 from agentform.grammar.store import GrammarStore, Recipe, recipe_key
+from agentform.grammar.trial import TOO_LONG, Trial
 from agentform.grammar.vocabulary import Vocabulary
 from agentform.json_schema.keywords import Schema
 
@@ -37,7 +37,6 @@ _JSON_STYLE: dict[str, Any] = {
     "json_allow_general_unicode_escapes": False,
 }
 _WORTH_STORING_S = 0.05
-_TOO_LONG = "it takes too long to compile"
 _SCHEMA_ALONE, _SCHEMA_END = '{"grammars": [{"json_schema": ', "}]}"
 
 
@@ -107,77 +106,70 @@ class Compiler:
         size = len(spec.text.encode())
         if size > self._limits.text_bytes:
             raise GrammarError(f"a grammar of {size:,} bytes is over the limit of {self._limits.text_bytes:,}")
-        made = self._of_schema(spec) if spec.kind == "json_schema" else self._of_text(spec)
-        with self._lock:
-            self._kept[spec] = made
+        trial = Trial(self._vocabulary, self._limits)
+        made = self._of_schema(spec, trial) if spec.kind == "json_schema" else self._of_text(spec, trial)
+        if trial.may_keep:
+            with self._lock:
+                self._kept[spec] = made
         return made
 
-    def _of_text(self, spec: GrammarSpec) -> CompiledGrammar:
+    def _of_text(self, spec: GrammarSpec, trial: Trial) -> CompiledGrammar:
         source = lark_of(spec)
-        prototype, problem = self._tried(source)
+        prototype, problem = trial.of(source)
         if prototype is None or problem:
             raise GrammarError(f"{spec.kind} grammar does not compile: {problem}")
         return self._made(spec, prototype, (), source)
 
-    def _of_schema(self, spec: GrammarSpec) -> CompiledGrammar:
+    def _of_schema(self, spec: GrammarSpec, trial: Trial) -> CompiledGrammar:
         if self._store is None:
-            return self._search(spec)
+            return self._search(spec, trial)
         key = recipe_key("llguidance", spec, self._vocabulary.digest)
         known = self._store.get(key)
         if known is not None:
-            prototype, problem = self._tried(known.text)
+            prototype, problem = trial.of(known.text)
             if prototype is not None and not problem:
                 return self._made(spec, prototype, known.relaxed, known.text)
         started = time.monotonic()
-        made = self._search(spec)
-        if time.monotonic() - started > _WORTH_STORING_S:
+        made = self._search(spec, trial)
+        if trial.may_store and time.monotonic() - started > _WORTH_STORING_S:
             self._store.put(key, Recipe(text=made.source, relaxed=made.relaxed))
         return made
 
-    def _search(self, spec: GrammarSpec) -> CompiledGrammar:
+    def _search(self, spec: GrammarSpec, trial: Trial) -> CompiledGrammar:
         """The strongest form of the schema that compiles."""
         problem = "no form of it compiles"
-        for schema, relaxed in self._forms(parse_schema(spec.text)):
+        for schema, relaxed in self._forms(parse_schema(spec.text), trial):
             source = _source(spec, _styled(schema))
-            prototype, problem = self._tried(source, schema)
+            prototype, problem = trial.of(source, schema)
             if prototype is not None and not problem:
                 found = tuple(Relaxation(pointer="", what=text) for text in prototype.get_grammar_warnings())
                 return self._made(spec, prototype, relaxed + found, source)
-            if problem == _TOO_LONG:
+            if problem == TOO_LONG:
                 break
-        return self._weakest(spec, problem)
+        return self._weakest(spec, problem, trial)
 
-    def _weakest(self, spec: GrammarSpec, problem: str) -> CompiledGrammar:
+    def _weakest(self, spec: GrammarSpec, problem: str, trial: Trial) -> CompiledGrammar:
         """A form that compiles at once."""
         whole = prepare(parse_schema(spec.text), "llguidance").schema
         for rung in RUNGS[-3:] if may_be_hard(whole) else RUNGS[-2:]:
             schema = rung.loosen(whole)
             source = _source(spec, _styled(schema))
-            prototype, again = self._tried(source, schema)
+            prototype, again = trial.of(source, schema)
             if prototype is not None and not again:
-                said = f"{rung.what}: {problem}" if problem == _TOO_LONG else rung.what
+                said = f"{rung.what}: {problem}" if problem == TOO_LONG else rung.what
                 return self._made(spec, prototype, (Relaxation(pointer="", what=said),), source)
         raise GrammarError(f"json_schema grammar does not compile: {problem}")
 
-    def _forms(self, schema: Schema) -> Iterator[tuple[Schema, tuple[Relaxation, ...]]]:
+    def _forms(self, schema: Schema, trial: Trial) -> Iterator[tuple[Schema, tuple[Relaxation, ...]]]:
         started = time.monotonic()
         prepared = prepare(schema, "llguidance")
         yield prepared.schema, prepared.relaxed
-        prepared = prepare(schema, "llguidance", fault_of=self._pattern_fault, step_fault=self._step_fault)
+        faults = partial(_pattern_fault, trial), partial(_step_fault, trial)
+        prepared = prepare(schema, "llguidance", fault_of=faults[0], step_fault=faults[1])
         yield prepared.schema, prepared.relaxed
         for rung in RUNGS[:-2]:
             if time.monotonic() - started < self._limits.compile_s:
                 yield rung.loosen(prepared.schema), (*prepared.relaxed, Relaxation(pointer="", what=rung.what))
-
-    def _pattern_fault(self, pattern: str) -> str:
-        if fault := pattern_fault(pattern):
-            return fault
-        _, problem = self._tried(f"start: %json {_styled({'type': 'string', 'pattern': pattern})}")
-        return "something that llguidance does not take" if problem else ""
-
-    def _step_fault(self, step: float) -> str:
-        _, problem = self._tried(f"start: %json {_styled({'type': 'number', 'multipleOf': step})}")
-        return "a step that llguidance does not count in" if problem else ""
 
     def _made(
         self, spec: GrammarSpec, prototype: LLMatcher, relaxed: tuple[Relaxation, ...], source: str
@@ -186,24 +178,17 @@ class Compiler:
             spec=spec, relaxed=relaxed, vocabulary=self._vocabulary, prototype=prototype, source=source
         )
 
-    def _tried(self, source: str, schema: Schema = True) -> tuple[LLMatcher | None, str]:
-        """What llguidance makes of it, and what it says against it; only so long, and only while somebody waits."""
-        try:
-            if may_be_hard(schema) and (problem := self._rehearsed(source)):
-                return None, problem
-            return attempt(lambda: self._try(source), self._limits.compile_s)
-        except OutOfTime:
-            if is_given_up():
-                raise GrammarError("compiling the grammar was given up, since nobody waits for it") from None
-            return None, _TOO_LONG
 
-    def _rehearsed(self, source: str) -> str:
-        return rehearse(source, limits=self._limits.of_llguidance, cpu_s=self._limits.compile_s)
+def _pattern_fault(trial: Trial, pattern: str) -> str:
+    if fault := pattern_fault(pattern):
+        return fault
+    _, problem = trial.of(f"start: %json {_styled({'type': 'string', 'pattern': pattern})}")
+    return "something that llguidance does not take" if problem else ""
 
-    def _try(self, source: str) -> tuple[LLMatcher, str]:
-        limits = LLParserLimits(**self._limits.of_llguidance, verbose_errors=False)
-        matcher = LLMatcher(self._vocabulary.native, source, log_level=0, limits=limits)
-        return matcher, matcher.get_error() if matcher.is_error() else ""
+
+def _step_fault(trial: Trial, step: float) -> str:
+    _, problem = trial.of(f"start: %json {_styled({'type': 'number', 'multipleOf': step})}")
+    return "a step that llguidance does not count in" if problem else ""
 
 
 def lark_of(spec: GrammarSpec) -> str:

@@ -2,7 +2,8 @@
 
 may_be_hard(schema) ──no──▶ compiled here
       └──yes──▶ python rehearsing.py ──ends in time──▶ compiled here
-                      └──over its time or memory──▶ killed; `OutOfTime`
+                      ├──over its time or memory──▶ killed; `OutOfTime`
+                      └──not begun──▶ `NotRehearsed`
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from agentform._util.threads import is_given_up
-from agentform.grammar.attempt import OutOfTime
+from agentform.grammar.attempt import OutOfTime, TooBusy
 from agentform.json_schema.keywords import Schema, SchemaDict
 from agentform.json_schema.walk import subschemas
 
-__all__ = ["may_be_hard", "rehearse"]
+__all__ = ["NotRehearsed", "may_be_hard", "rehearse"]
 
 _SCRIPT = Path(__file__).with_name("rehearsing.py")
 _LOOK_S = 0.05
@@ -33,6 +34,10 @@ _FEW_DEFINITIONS = 200
 """A chain of a thousand that refer to one another, and llguidance leaves its stack."""
 _JOINING = frozenset({"anyOf", "oneOf", "$ref"})
 _BESIDE = frozenset({"$defs", "definitions", "type"})
+
+
+class NotRehearsed(OutOfTime):
+    """There was no process that compiled: it could not be started, or ended before it began."""
 
 
 def may_be_hard(schema: Schema) -> bool:
@@ -50,6 +55,8 @@ def rehearse(source: str, *, limits: Mapping[str, Any], cpu_s: float) -> str:
 
     Raises:
         OutOfTime: it took more time or memory than it may, or nobody waits for it any more; its process has ended.
+        TooBusy: it did not get its time of the processor within a multiple of it.
+        NotRehearsed: the process did not begin.
     """
     ask = json.dumps({"source": source, "limits": limits, "cpu_s": cpu_s, "memory_bytes": _MEMORY_BYTES})
     path = [place for place in sys.path if place]
@@ -57,7 +64,7 @@ def rehearse(source: str, *, limits: Mapping[str, Any], cpu_s: float) -> str:
     try:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     except OSError as error:
-        raise OutOfTime from error
+        raise NotRehearsed from error
     with process:
         try:
             return _answer(process, ask.encode(), cpu_s)
@@ -66,19 +73,26 @@ def rehearse(source: str, *, limits: Mapping[str, Any], cpu_s: float) -> str:
 
 
 def _answer(process: subprocess.Popen[bytes], ask: bytes, cpu_s: float) -> str:
-    until = time.monotonic() + _MOST_WALL * cpu_s
-    sent: bytes | None = ask
-    while True:
-        try:
-            said, _ = process.communicate(sent, timeout=_LOOK_S)
-            break
-        except subprocess.TimeoutExpired:
-            sent = None  # it is being sent already
-            if is_given_up() or time.monotonic() > until:
-                raise OutOfTime from None
+    begun, _, said = _said(process, ask, time.monotonic() + _MOST_WALL * cpu_s).partition(b"\n")
+    if not begun:
+        raise NotRehearsed(f"the process that compiles ended with {process.returncode} before it began")
     if process.returncode or not said:
         raise OutOfTime
     return str(json.loads(said))
+
+
+def _said(process: subprocess.Popen[bytes], ask: bytes, until: float) -> bytes:
+    """All that it says until it ends."""
+    sent: bytes | None = ask
+    while True:
+        try:
+            return process.communicate(sent, timeout=_LOOK_S)[0]
+        except subprocess.TimeoutExpired:
+            sent = None  # it is being sent already
+            if is_given_up():
+                raise OutOfTime from None
+            if time.monotonic() > until:
+                raise TooBusy from None
 
 
 def _walk(schema: Any) -> Iterator[SchemaDict]:

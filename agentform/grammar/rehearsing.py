@@ -1,4 +1,4 @@
-"""`python rehearsing.py PATH...`: compiles the grammar on its standard input and tells what is wrong with it.
+"""`python rehearsing.py PATH...`: compiles the grammar on its standard input; says that it begins, and what is wrong.
 
 Started by `rehearsal.py`, to be killed where it takes too long; the system ends it too if nobody is left to do that.
 """
@@ -27,6 +27,7 @@ def main() -> None:
     ask: dict[str, Any] = json.loads(sys.stdin.buffer.read())
     limits = LLParserLimits(**ask["limits"], verbose_errors=False)
     tokenizer = LLTokenizer("byte")
+    print("begun", flush=True)
     _limit(ask["cpu_s"], ask["memory_bytes"])
     matcher = LLMatcher(tokenizer, ask["source"], log_level=0, limits=limits)
     json.dump(matcher.get_error()[:_SHOWN] if matcher.is_error() else "", sys.stdout)

@@ -121,10 +121,10 @@ class ResponsesEndpoint:
         if found is None:
             return _told(_unknown(response_id, "response_id"))
         if not request.url.path.endswith("/input_items"):
-            return JSONResponse(found.body)
+            return await REQUESTS.run(JSONResponse, found.body)
         first, last = (found.input_items[at]["id"] if found.input_items else None for at in (0, -1))
         listed = {"object": "list", "data": found.input_items, "has_more": False, "first_id": first, "last_id": last}
-        return JSONResponse(listed)
+        return await REQUESTS.run(JSONResponse, listed)  # as large as a body may be
 
     async def delete(self, request: Request) -> HTTPResponse:
         """Forget an answer."""

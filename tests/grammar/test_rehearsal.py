@@ -14,6 +14,7 @@ from agentform.grammar.compile import Compiler
 from agentform.grammar.limits import CompileLimits
 from agentform.grammar.rehearsal import may_be_hard, rehearse
 from agentform.grammar.spec import GrammarSpec
+from agentform.grammar.store import GrammarStore
 from agentform.grammar.vocabulary import Vocabulary
 from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
 from tests.support.tiny_tokenizer import write_tiny_tokenizer
@@ -90,9 +91,23 @@ def test_a_step_of_too_many_remainders_is_left_to_validation(compiler):
 
 
 def test_a_rehearsal_that_is_killed_by_the_system_is_out_of_time(monkeypatch, tmp_path):
-    monkeypatch.setattr(rehearsal, "_SCRIPT", written(tmp_path, "raise MemoryError"))
+    monkeypatch.setattr(rehearsal, "_SCRIPT", written(tmp_path, "print('begun', flush=True); raise MemoryError"))
     with pytest.raises(OutOfTime):
         rehearse("start: /a/", limits={}, cpu_s=60)
+
+
+@pytest.mark.parametrize("python", ["/no/such/python", None])
+def test_what_was_weakened_because_no_process_began_is_not_kept(compiler, monkeypatch, tmp_path, python):
+    spec = GrammarSpec(kind="json_schema", text=json.dumps({**PRODUCT, "$comment": str(python)}))
+    store = GrammarStore(tmp_path / "store")
+    stored = Compiler(compiler._vocabulary, limits=LIMITS, store=store)
+    with monkeypatch.context() as patch:
+        patch.setattr(rehearsal, "_SCRIPT", written(tmp_path, "raise ImportError"))
+        if python is not None:
+            patch.setattr(rehearsal.sys, "executable", python)
+        assert stored.compile(spec).relaxed
+    assert stored.cached(spec) is None
+    assert not list((tmp_path / "store").rglob("*.*"))
 
 
 @pytest.mark.anyio

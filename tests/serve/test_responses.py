@@ -11,7 +11,10 @@ import pytest
 from openai.types.responses import Response
 from pydantic import BaseModel
 
-from agentform.serve.kept_responses import KeptResponses
+from agentform.agent.conversation import Conversation
+from agentform.agent.sqlite_store import SQLiteStore
+from agentform.messages import Message
+from agentform.serve.kept_responses import KeptResponse, KeptResponses
 from agentform.testing import Call, Fill, Say, ScriptedEngine
 from tests.serve.test_openai_client import ARGUMENTS, client
 from tests.support.servers import running
@@ -191,3 +194,27 @@ def test_what_is_wrong_is_named(wrong, param, served):
 def served():
     with running(ScriptedEngine([])) as server, client(server) as each:
         yield each
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("in_file", [False, True])
+async def test_what_one_client_asks_for_drives_out_nothing_of_others(in_file, tmp_path):
+    file = tmp_path / "kept.sqlite" if in_file else None
+    if file is not None:
+        await SQLiteStore(file).save(Conversation(id="somebody/else", messages=[Message(role="user", content="x")]))
+    kept = KeptResponses(file, kept_characters=1000, most_in_file=4)
+    await kept.save("one", answer("0" * 32))
+    for at in range(1, 13):
+        await kept.save("other", answer(f"{at:032x}"))
+    assert await kept.load("one", f"resp_{'0' * 32}") == answer("0" * 32)
+    found = [await kept.load("other", f"resp_{at:032x}") for at in range(1, 13)]
+    assert found[0] is None
+    assert found[-1] == answer(f"{12:032x}")
+    if file is not None:
+        assert await SQLiteStore(file).load("somebody/else")
+        assert sum(each is not None for each in found) == 4
+
+
+def answer(number: str) -> KeptResponse:
+    messages = (Message(role="user", content="x" * 200),)
+    return KeptResponse(body={"id": f"resp_{number}", "output": []}, messages=messages, input_items=[])
