@@ -15,6 +15,7 @@ from llguidance import LLMatcher, regex_to_lark
 
 from agentform._util.lru import BoundedDict
 from agentform.errors import GrammarError, Relaxation
+from agentform.grammar.compile_trial import TOO_LONG, CompileTrial
 from agentform.grammar.limits import CompileLimits
 from agentform.grammar.loosen import RUNGS
 from agentform.grammar.matcher import Matcher
@@ -22,7 +23,6 @@ from agentform.grammar.prepare import pattern_fault, prepare
 from agentform.grammar.rehearsal import may_be_hard
 from agentform.grammar.spec import GrammarSpec
 from agentform.grammar.store import GrammarStore, Recipe, recipe_key
-from agentform.grammar.trial import TOO_LONG, Trial
 from agentform.grammar.vocabulary import Vocabulary
 from agentform.json_schema.keywords import Schema
 
@@ -106,21 +106,21 @@ class Compiler:
         size = len(spec.text.encode())
         if size > self._limits.text_bytes:
             raise GrammarError(f"a grammar of {size:,} bytes is over the limit of {self._limits.text_bytes:,}")
-        trial = Trial(self._vocabulary, self._limits)
+        trial = CompileTrial(self._vocabulary, self._limits)
         made = self._of_schema(spec, trial) if spec.kind == "json_schema" else self._of_text(spec, trial)
         if trial.may_keep:
             with self._lock:
                 self._kept[spec] = made
         return made
 
-    def _of_text(self, spec: GrammarSpec, trial: Trial) -> CompiledGrammar:
+    def _of_text(self, spec: GrammarSpec, trial: CompileTrial) -> CompiledGrammar:
         source = lark_of(spec)
         prototype, problem = trial.of(source)
         if prototype is None or problem:
             raise GrammarError(f"{spec.kind} grammar does not compile: {problem}")
         return self._made(spec, prototype, (), source)
 
-    def _of_schema(self, spec: GrammarSpec, trial: Trial) -> CompiledGrammar:
+    def _of_schema(self, spec: GrammarSpec, trial: CompileTrial) -> CompiledGrammar:
         if self._store is None:
             return self._search(spec, trial)
         key = recipe_key("llguidance", spec, self._vocabulary.digest)
@@ -135,7 +135,7 @@ class Compiler:
             self._store.put(key, Recipe(text=made.source, relaxed=made.relaxed))
         return made
 
-    def _search(self, spec: GrammarSpec, trial: Trial) -> CompiledGrammar:
+    def _search(self, spec: GrammarSpec, trial: CompileTrial) -> CompiledGrammar:
         """The strongest form of the schema that compiles."""
         problem = "no form of it compiles"
         for schema, relaxed in self._forms(parse_schema(spec.text), trial):
@@ -148,7 +148,7 @@ class Compiler:
                 break
         return self._weakest(spec, problem, trial)
 
-    def _weakest(self, spec: GrammarSpec, problem: str, trial: Trial) -> CompiledGrammar:
+    def _weakest(self, spec: GrammarSpec, problem: str, trial: CompileTrial) -> CompiledGrammar:
         """A form that compiles at once."""
         whole = prepare(parse_schema(spec.text), "llguidance").schema
         for rung in RUNGS[-3:] if may_be_hard(whole) else RUNGS[-2:]:
@@ -160,7 +160,7 @@ class Compiler:
                 return self._made(spec, prototype, (Relaxation(pointer="", what=said),), source)
         raise GrammarError(f"json_schema grammar does not compile: {problem}")
 
-    def _forms(self, schema: Schema, trial: Trial) -> Iterator[tuple[Schema, tuple[Relaxation, ...]]]:
+    def _forms(self, schema: Schema, trial: CompileTrial) -> Iterator[tuple[Schema, tuple[Relaxation, ...]]]:
         started = time.monotonic()
         prepared = prepare(schema, "llguidance")
         yield prepared.schema, prepared.relaxed
@@ -179,14 +179,14 @@ class Compiler:
         )
 
 
-def _pattern_fault(trial: Trial, pattern: str) -> str:
+def _pattern_fault(trial: CompileTrial, pattern: str) -> str:
     if fault := pattern_fault(pattern):
         return fault
     _, problem = trial.of(f"start: %json {_styled({'type': 'string', 'pattern': pattern})}")
     return "something that llguidance does not take" if problem else ""
 
 
-def _step_fault(trial: Trial, step: float) -> str:
+def _step_fault(trial: CompileTrial, step: float) -> str:
     _, problem = trial.of(f"start: %json {_styled({'type': 'number', 'multipleOf': step})}")
     return "a step that llguidance does not count in" if problem else ""
 

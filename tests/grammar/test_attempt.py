@@ -53,7 +53,7 @@ def wide(levels, width=6):
 
 
 def test_a_schema_that_takes_too_long_keeps_its_upper_levels(vocabulary, monkeypatch):
-    monkeypatch.setattr("agentform.grammar.trial.attempt", Once())
+    monkeypatch.setattr("agentform.grammar.compile_trial.attempt", Once())
     spec = GrammarSpec(kind="json_schema", text=json.dumps(wide(4)))
     compiled = Compiler(vocabulary).compile(spec)
     [relaxed] = compiled.relaxed

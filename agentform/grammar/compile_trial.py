@@ -12,12 +12,12 @@ from agentform.grammar.rehearsal import NotRehearsed, may_be_hard, rehearse
 from agentform.grammar.vocabulary import Vocabulary
 from agentform.json_schema.keywords import Schema
 
-__all__ = ["TOO_LONG", "Trial"]
+__all__ = ["TOO_LONG", "CompileTrial"]
 
 TOO_LONG = "it takes too long to compile"
 
 
-class Trial:
+class CompileTrial:
     """What llguidance makes of the sources that are tried for one grammar."""
 
     def __init__(self, vocabulary: Vocabulary, limits: CompileLimits) -> None:
