@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,7 @@ class Target:
     peak_bytes: int = 0
     was_killed: bool = False
     """By the watchdog, for its memory."""
+    _model: str = ""
     _since: float = 0.0
     _ended: threading.Event = field(default_factory=threading.Event)
 
@@ -70,18 +71,35 @@ class Target:
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
     def post(
-        self, path: str, body: Any = None, *, content: bytes | None = None, key: str = KEYS[0], timeout: float = _WAIT_S
+        self,
+        path: str,
+        body: Any = None,
+        *,
+        content: bytes | None = None,
+        key: str = KEYS[0],
+        timeout: float = _WAIT_S,
+        headers: Mapping[str, str | bytes] | None = None,
     ) -> httpx.Response:
         """Ask, with a JSON body or with `content`, bytes as they are."""
-        headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
         sent = json.dumps(body).encode() if content is None else content
-        with httpx.Client(timeout=timeout, trust_env=False) as client:
-            return client.post(self.url + path, headers=headers, content=sent)
+        with httpx.Client(timeout=timeout, trust_env=False, verify=False) as client:
+            return client.post(self.url + path, headers=_headers(key, headers or {}), content=sent)
+
+    def get(self, path: str, *, key: str = KEYS[0], headers: Mapping[str, str | bytes] | None = None) -> httpx.Response:
+        """What is there."""
+        with httpx.Client(timeout=_WAIT_S, trust_env=False, verify=False) as client:
+            return client.get(self.url + path, headers=_headers(key, headers or {}))
+
+    @staticmethod
+    def pause() -> None:
+        """Before something is tried again."""
+        time.sleep(_SAMPLE_S)
 
     def model(self) -> str:
         """What the server calls its model."""
-        reply = httpx.get(self.url + "/v1/models", headers={"authorization": f"Bearer {KEYS[0]}"}, trust_env=False)
-        return str(reply.json()["data"][0]["id"])
+        if not self._model:
+            self._model = str(self.get("/v1/models").json()["data"][0]["id"])
+        return self._model
 
     def watch_anew(self) -> None:
         """Forget what was seen."""
@@ -121,6 +139,10 @@ class Target:
         self.process.terminate()  # nothing happens to one that has ended
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(_STOP_S)
+
+
+def _headers(key: str, others: Mapping[str, str | bytes]) -> dict[str, str | bytes]:
+    return {"authorization": f"Bearer {key}", "content-type": "application/json", **others}
 
 
 @contextlib.contextmanager
