@@ -28,6 +28,7 @@ _EXTRAS = {
     "sglang": ("sglang", "models in SGLang, on a GPU"),
     "client": ("httpx", "engines behind a URL"),
     "serve": ("starlette", "agentform serve"),
+    "chat": ("prompt_toolkit", "history and editing of lines in agentform chat"),
     "mcp": ("mcp", "tools of MCP servers, agentform mcp"),
     "metrics": ("prometheus_client", "Prometheus"),
     "otel": ("opentelemetry.sdk", "OpenTelemetry"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,52 @@ from agentform.cli.loading import opened
 from agentform.cli.safe_text import SafeText
 from agentform.deciders import load_decider
 from agentform.errors import CallError, InvalidInput
-from agentform.forms.fill import Filled, fill
+from agentform.forms.decider import Decider
+from agentform.forms.fill import Filled, Filler
 from agentform.forms.label_prior import PriorStore
 from agentform.messages import Usage
+from agentform.runtime.engine import Engine, Sampling
 from agentform.schema.json_text import dumps, loads, to_jsonable
 from agentform.schema.target import Target
+from agentform.turn.reasoning import thinking_of
 
-__all__ = ["fill_texts"]
+__all__ = ["FillOptions", "fill_texts"]
 
 _STDIN = "-"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FillOptions:
+    """How forms are filled, from wherever the texts are."""
+
+    instructions: str = ""
+    effort: str | None = None
+    """How long a model thinks first that was trained to; `None`: it does not."""
+    sampling: Sampling = field(default_factory=Sampling)
+    cache_dir: Path | None = None
+    num_threads: int | None = None
+    decider: str | None = None
+    """The address of a decision model."""
+
+    def loaded_decider(self) -> Decider | None:
+        """The decision model.
+
+        Raises:
+            EngineError: `decider` is no address of one.
+        """
+        return None if self.decider is None else load_decider(self.decider)
+
+    def filler(self, engine: Engine, target: Target, decider: Decider | None) -> Filler:
+        """What fills the form."""
+        return Filler(
+            engine,
+            target,
+            instructions=self.instructions,
+            sampling=self.sampling,
+            priors=PriorStore(cache_home() / "priors"),
+            think=thinking_of(self.effort) if self.effort is not None else False,
+            decider=decider,
+        )
 
 
 def fill_texts(
@@ -34,11 +71,8 @@ def fill_texts(
     texts: Sequence[str],
     *,
     model: str,
-    instructions: str = "",
+    options: FillOptions | None = None,
     as_json: bool = False,
-    cache_dir: Path | None = None,
-    num_threads: int | None = None,
-    decider: str | None = None,
 ) -> int:
     """Fill the form from each text file (`-` is stdin) and print it; returns how many could not be filled.
 
@@ -47,19 +81,19 @@ def fill_texts(
         EngineError: the model cannot be loaded or served, or `decider` is no address of a decision model.
     """
     read = [(name, _read(name)) for name in texts]
-    second = None if decider is None else load_decider(decider)
+    options = options or FillOptions()
+    second = options.loaded_decider()
     progress = Console(stderr=True)
-    engine = opened(progress, model, cache_dir=cache_dir, num_threads=num_threads)
+    engine = opened(progress, model, cache_dir=options.cache_dir, num_threads=options.num_threads)
 
     async def run() -> int:
-        priors, num_failed = PriorStore(cache_home() / "priors"), 0
+        num_failed = 0
         try:
+            filler = options.filler(engine, target, second)
             for number, (name, text) in enumerate(read, 1):
                 try:
                     with progress.status(f"{name} ({number} of {len(read)}) …"):
-                        filled = await fill(
-                            engine, text, target, instructions=instructions, priors=priors, decider=second
-                        )
+                        filled = await filler.fill(text)
                 except CallError as error:
                     num_failed += 1
                     _show_failure(console, name, error, as_json=as_json)

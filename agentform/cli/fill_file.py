@@ -11,9 +11,9 @@ import anyio
 from rich.console import Console
 
 from agentform.cli.engine_spec import open_engine
+from agentform.cli.fill import FillOptions
 from agentform.cli.loading import engine_options, loading, show_priors
 from agentform.cli.safe_text import SafeText
-from agentform.deciders import load_decider
 from agentform.errors import InvalidInput
 from agentform.forms.fill import Filled, Filler
 from agentform.rows.each import RowResult
@@ -22,6 +22,7 @@ from agentform.rows.many import fill_rows
 from agentform.rows.progress import Tell, counted
 from agentform.rows.source import read_rows
 from agentform.rows.write import check_out, write_results
+from agentform.runtime.engine import Engine, Sampling
 from agentform.schema.json_text import dumps, loads, to_jsonable
 from agentform.schema.target import Target
 
@@ -63,10 +64,7 @@ def fill_file(
     task: FileFill,
     *,
     model: str,
-    instructions: str = "",
-    cache_dir: Path | None = None,
-    decider: str | None = None,
-    num_threads: int | None = None,
+    options: FillOptions | None = None,
 ) -> int:
     """Fill the form from every row; returns how many could not be filled. Those are tried again by the next run.
 
@@ -76,16 +74,16 @@ def fill_file(
         EngineError: the model cannot be loaded or served.
     """
     task.check()
-    second = None if decider is None else load_decider(decider)
+    options = options or FillOptions()
+    second = options.loaded_decider()
     show_priors(console)
-    options = engine_options(cache_dir=cache_dir, num_threads=num_threads)
-    engine = loading(console, model, lambda: open_engine(model, **options))
-    identity = (dumps(to_jsonable(asdict(target.form))), instructions, engine.info.digest, decider or "")
+    given = engine_options(cache_dir=options.cache_dir, num_threads=options.num_threads)
+    engine = loading(console, model, lambda: open_engine(model, **given))
+    identity = _identity(target, options, engine)
 
     async def run() -> int:
         try:
-            filler = Filler(engine, target, instructions=instructions, decider=second)
-            return await _filled(filler, task, identity)
+            return await _filled(options.filler(engine, target, second), task, identity)
         finally:
             with anyio.CancelScope(shield=True):
                 await engine.aclose()
@@ -94,6 +92,14 @@ def fill_file(
     said = f": {num_failed} rows failed; the same command tries them again" if num_failed else ""
     console.print(SafeText(f"{task.out}{said}"), soft_wrap=True)
     return num_failed
+
+
+def _identity(target: Target, options: FillOptions, engine: Engine) -> tuple[str, ...]:
+    """What decides a row's result, beside the row; how tokens are drawn only where it was asked for."""
+    form = dumps(to_jsonable(asdict(target.form)))
+    drawn = () if options.sampling == Sampling() else (dumps(asdict(options.sampling)),)
+    thought = () if options.effort is None else (options.effort,)
+    return (form, options.instructions, engine.info.digest, options.decider or "", *drawn, *thought)
 
 
 async def _filled(filler: Filler, task: FileFill, identity: tuple[str, ...]) -> int:

@@ -11,8 +11,9 @@ from agentform.decoding.thinking import Thinking
 from agentform.decoding.token_context import TokenContext, continue_from
 from agentform.events import Emit, ReasoningDelta
 from agentform.runtime.engine import FinishReason
+from agentform.turn.effort import THOUGHT_TOKENS
 
-__all__ = ["Reasoning", "Thought", "think"]
+__all__ = ["Reasoning", "Thought", "think", "thinking_of"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +50,11 @@ class Thought:
     """Whether the model itself began a call."""
     stopped: bool
     """Whether a text ended it that the turn was asked to stop at."""
+
+
+def thinking_of(effort: str) -> Thinking:
+    """How a model thinks of which so much effort is asked, before a form."""
+    return Thinking(effort=effort, max_tokens=THOUGHT_TOKENS[effort])
 
 
 async def think(

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import signal
-import sys
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 
 import anyio
 import anyio.lowlevel
@@ -16,13 +14,15 @@ from agentform.agent.agent import Agent
 from agentform.agent.conversation import Conversation
 from agentform.agent.sqlite_store import SQLiteStore
 from agentform.cli.cache_stats import show_statistics
+from agentform.cli.chat.lines import lines_of
+from agentform.cli.chat.settings import ChatSettings
 from agentform.cli.chat.tools import load_tools
 from agentform.cli.chat.view import TurnView
 from agentform.cli.loading import opened
 from agentform.cli.mcp_tools import connected, show_left_out
+from agentform.cli.plan import show_plan
 from agentform.cli.safe_text import SafeText
 from agentform.deciders import load_decider
-from agentform.decoding.limits import Limits
 from agentform.errors import AgentformError, InvalidInput
 from agentform.forms.decider import Decider
 from agentform.forms.label_prior import PriorStore
@@ -33,6 +33,7 @@ from agentform.tools.toolset import Toolbox
 
 __all__ = ["Chat", "run_chat"]
 
+_COMMANDS = ("/help", "/tools", "/cache", "/reset", "/quit")
 _HELP = """\
 /help    this
 /tools   the tools, and what they take
@@ -41,34 +42,22 @@ _HELP = """\
 /quit    end; so does Ctrl-D. Ctrl-C ends a turn that is going on, not the program."""
 
 
-def run_chat(
-    console: Console,
-    *,
-    model: str,
-    tools: Sequence[str] = (),
-    mcp: Sequence[str] = (),
-    instructions: str = "",
-    conversation: str | None = None,
-    cache_dir: Path | None = None,
-    num_threads: int | None = None,
-    limits: Limits | None = None,
-    decider: str | None = None,
-) -> None:
+def run_chat(console: Console, settings: ChatSettings) -> None:
     """Chat until the input ends.
 
     Raises:
         InvalidInput, ToolError, SchemaError: a tool or engine is not one.
         StoreError: the conversations cannot be read.
-        EngineError: the model cannot be loaded, or `decider` is no address of a decision model.
+        EngineError: the model cannot be loaded, or the decider's address is none.
     """
-    second = None if decider is None else load_decider(decider)
-    chat = Chat(console, name=conversation)
-    toolbox = load_tools(tools, chat.ask)
-    with connected(mcp, toolbox) as toolbox:
+    decider = None if settings.decider is None else load_decider(settings.decider)
+    chat = Chat(console, settings)
+    toolbox = load_tools(settings.tools, chat.ask)
+    with connected(settings.mcp, toolbox) as toolbox:
         show_left_out(console, toolbox)
-        engine = opened(console, model, cache_dir=cache_dir, num_threads=num_threads)
+        engine = opened(console, settings.model, cache_dir=settings.cache_dir, num_threads=settings.num_threads)
         try:
-            chat.start(engine, toolbox, instructions, limits or Limits(), second)
+            chat.start(engine, toolbox, decider)
             chat.run()
         finally:
             anyio.run(engine.aclose)
@@ -77,16 +66,16 @@ def run_chat(
 class Chat:
     """One user, one agent, one conversation. With a name it is kept, and goes on where it ended."""
 
-    def __init__(self, console: Console, *, name: str | None) -> None:
+    def __init__(self, console: Console, settings: ChatSettings) -> None:
         self._console = console
-        self._store = None if name is None else _store()
-        self._name = name
+        self._settings = settings
+        self._name = settings.conversation
+        self._store = None if self._name is None else _store()
+        self._lines = lines_of(console, history=cache_home() / "chat_history", commands=_COMMANDS)
         self._view: TurnView | None = None
         self._scope: anyio.CancelScope | None = None
 
-    def start(
-        self, engine: Engine, toolbox: Toolbox, instructions: str, limits: Limits, decider: Decider | None = None
-    ) -> None:
+    def start(self, engine: Engine, toolbox: Toolbox, decider: Decider | None = None) -> None:
         """Make the agent, and take up the conversation.
 
         Raises:
@@ -97,8 +86,10 @@ class Chat:
         self._agent = Agent(
             engine,
             tools=toolbox.values(),
-            instructions=instructions,
-            limits=limits,
+            instructions=self._settings.instructions,
+            limits=self._settings.limits,
+            sampling=self._settings.sampling,
+            reasoning=self._settings.reasoning,
             priors=PriorStore(cache_home() / "priors"),
             store=self._store,
             decider=decider,
@@ -112,7 +103,7 @@ class Chat:
         """Serve lines until there are none."""
         while True:
             try:
-                line = self._line("> ")
+                line = self._lines.read("> ")
                 if line is None or line.strip() == "/quit":
                     return
                 self._serve(line.strip())
@@ -132,10 +123,10 @@ class Chat:
         """
         if self._view is not None:
             self._view.settle()
-        self._console.print(SafeText(f"{name} {dumps(dict(arguments))}", style="yellow"), soft_wrap=True)
+        self._console.print(SafeText(f"{name} {dumps(dict(arguments))}", style="yellow"))
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
-            return self._line(f"{name} returns: ") or ""
+            return self._lines.ask(f"{name} returns: ") or ""
         except KeyboardInterrupt:
             assert self._scope is not None  # tools run inside a turn
             self._scope.cancel()
@@ -150,24 +141,17 @@ class Chat:
     def _new(self) -> Conversation:
         return Conversation() if self._name is None else Conversation(id=self._name)
 
-    def _line(self, prompt: str) -> str | None:
-        """The next line; `None` at the end of the input. What is piped in is shown as if it were typed."""
-        try:
-            line = self._console.input(SafeText(prompt, style="bold"))
-        except EOFError:
-            return None
-        if not sys.stdin.isatty():
-            self._console.print(SafeText(line), soft_wrap=True)
-        return line
+    def _new_view(self) -> TurnView:
+        return TurnView(self._console, shows_reasoning=self._settings.shows_reasoning)
 
     def _answer(self, prompt: str) -> None:
         try:
             anyio.run(self._run, prompt)
         except AgentformError as error:
-            self._console.print(SafeText(f"{type(error).__name__}: {error}", style="red"), soft_wrap=True)
+            self._console.print(SafeText(f"{type(error).__name__}: {error}", style="red"))
 
     async def _run(self, prompt: str) -> None:
-        with anyio.CancelScope() as self._scope, TurnView(self._console) as self._view:
+        with anyio.CancelScope() as self._scope, self._new_view() as self._view:
             async with self._agent.stream(prompt, conversation=self._conversation) as run:
                 async for event in run:
                     self._view.show(event)
@@ -180,10 +164,8 @@ class Chat:
                 self._console.print(_HELP)
             case "/tools":
                 for tool in self._toolbox.values():
-                    parameters = tool.target.form.schema
-                    self._console.print(
-                        SafeText(f"{tool.name}: {tool.description}\n  {dumps(parameters)}"), soft_wrap=True
-                    )
+                    self._console.print(SafeText(f"{tool.name}: {tool.description}", style="bold"))
+                    show_plan(self._console, tool.target)
             case "/cache":
                 show_statistics(self._engine.statistics(), self._console)
             case "/reset":

@@ -2,38 +2,48 @@
 
 from __future__ import annotations
 
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
+import time
+from collections.abc import Sequence
 
-from agentform.cli.demo.view import decision_line, evidence_table
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.live import Live
+from rich.segment import Segment
+
+from agentform.cli.chat.step import Step
 from agentform.cli.safe_text import SafeText
 from agentform.events import (
     AnswerDelta,
     ArgumentChosen,
     ArgumentDelta,
     CallReady,
+    CallRepeated,
     ChoiceMade,
     Event,
     HandedOff,
     ReasoningDelta,
+    ThoughtDelta,
     ToolFinished,
     TurnFinished,
 )
-from agentform.messages import Evidence, Usage
+from agentform.messages import Evidence, ToolCall, Usage
 
 __all__ = ["TurnView", "cache_line"]
 
 
-class TurnView:
-    """Shows the events of one run; a context manager. What is done stays printed, what is going on is live."""
+_DELTAS = (ThoughtDelta, ReasoningDelta, AnswerDelta, ArgumentDelta)
+_REFRESH_S = 1 / 12
 
-    def __init__(self, console: Console) -> None:
+
+class TurnView:
+    """Shows the events of one run; a context manager. What is done is printed once, what is going on is live."""
+
+    def __init__(self, console: Console, *, shows_reasoning: bool = True) -> None:
         self._console = console
-        self._text = ""
-        self._step: RenderableType | None = None
-        self._chosen: dict[str, Evidence] = {}
-        self._written: dict[str, str] = {}
+        self._shows_reasoning = shows_reasoning
+        self._steps: list[Step] = [Step()]
+        self._costs: list[Usage] = []
         self._live: Live | None = None
+        self._refreshed = 0.0
 
     def __enter__(self) -> TurnView:
         return self
@@ -44,68 +54,106 @@ class TurnView:
     def show(self, event: Event) -> None:
         """Take in one event."""
         match event:
+            case ThoughtDelta():
+                self._steps[-1].thought += event.text
             case ReasoningDelta() | AnswerDelta():
-                self._text += event.text
+                self._steps[-1].text += event.text
             case ChoiceMade():
-                self._step = SafeText(f"→ {decision_line(event.decision)}", style="bold")
+                self._decided(event.decision)
             case ArgumentChosen():
-                self._chosen[event.evidence.pointer] = event.evidence
+                self._steps[-1].choose(event.call_id, event.evidence)
             case ArgumentDelta():
-                before = self._written.get(event.pointer, "")
-                self._written[event.pointer] = before + event.text
-            case CallReady():
-                self._chosen, self._written = {item.pointer: item for item in event.call.evidence}, {}
-                self.settle()
-                return
-            case ToolFinished():
-                self.settle()
-                style = "red" if event.result.is_error else "cyan"
-                self._console.print(SafeText(f"← {event.result.content}", style=style), soft_wrap=True)
-                return
-            case HandedOff():
-                self.settle()
-                self._console.print(SafeText(f"{event.agent} takes over", style="bold"))
-                return
-            case TurnFinished():
-                self.settle()
-                self._console.print(SafeText(cache_line(event.usage), style="dim"), soft_wrap=True)
-                return
+                written = self._steps[-1].written
+                written[event.pointer] = written.get(event.pointer, "") + event.text
             case _:
+                self._done(event)
                 return
-        self._update()
+        self._draw(at_once=not isinstance(event, _DELTAS))
+
+    def _decided(self, decision: Evidence) -> None:
+        if self._steps[-1].decision is not None:  # one more call of the same turn
+            self._steps.append(Step())
+        self._steps[-1].decision = decision
+
+    def _done(self, event: Event) -> None:
+        """Take in what ends something."""
+        match event:
+            case CallReady():
+                self._ready(event.call)
+            case ToolFinished():
+                style = "red" if event.result.is_error else "cyan"
+                self._say(SafeText(f"← {event.result.content}", style=style))
+            case HandedOff():
+                self._say(SafeText(f"{event.agent} takes over", style="bold"))
+            case CallRepeated():
+                self._say(SafeText(f"{event.call.name} was called like this before: now it answers", style="yellow"))
+            case TurnFinished():
+                self._costs.append(event.usage)  # after its calls, which are told of when they are to be made
+                if not any(step.calls for step in self._steps):
+                    self.settle()
+            case _:
+                pass
+
+    def _say(self, line: SafeText) -> None:
+        self.settle()
+        self._console.print(line)
+
+    def _ready(self, call: ToolCall) -> None:
+        """Print a call as it is in the end."""
+        found = [step for step in self._steps if step.call_id == call.id]
+        found = found or [step for step in self._steps if step.calls and step.call_id is None] or [Step()]
+        step = found[0]
+        step.call_id = call.id
+        step.ready(call.evidence)
+        self._stop()
+        self._console.print(Group(*self._parts([step], is_over=True)))
+        self._steps = [other for other in self._steps if other is not step]
+        if not any(other.calls for other in self._steps):
+            self.settle()
 
     def settle(self) -> None:
         """Print what is going on as it is now, and begin anew."""
-        shown = self._shown()
-        if self._live is not None:
-            self._live.update(shown)
-            self._live.stop()
-        elif self._parts():
-            self._console.print(shown)
-        self._live, self._text, self._step = None, "", None
-        self._chosen, self._written = {}, {}
+        self._stop()
+        if parts := self._parts(self._steps, is_over=True):
+            self._console.print(Group(*parts))
+        for usage in self._costs:
+            self._console.print(SafeText(cache_line(usage), style="dim"))
+        self._steps, self._costs = [Step()], []
 
-    def _update(self) -> None:
+    def _stop(self) -> None:
+        if self._live is not None:
+            self._live.stop()  # it takes its picture away
+            self._live = None
+
+    def _draw(self, *, at_once: bool) -> None:
+        """Show what is going on; in this thread alone, as others may print too. Of text not every piece is drawn."""
         if not self._console.is_terminal:
             return
         if self._live is None:
-            self._live = Live(console=self._console, refresh_per_second=12, vertical_overflow="visible")
+            self._live = Live(console=self._console, auto_refresh=False, transient=True)
             self._live.start()
-        self._live.update(self._shown())
+        now = time.monotonic()
+        if at_once or now - self._refreshed > _REFRESH_S:
+            self._refreshed = now
+            self._live.update(_LastLines(Group(*self._parts(self._steps, is_over=False))), refresh=True)
 
-    def _shown(self) -> RenderableType:
-        return Group(*self._parts())
+    def _parts(self, steps: Sequence[Step], *, is_over: bool) -> list[RenderableType]:
+        shows = self._shows_reasoning
+        return [part for step in steps for part in step.parts(shows_reasoning=shows, is_over=is_over)]
 
-    def _parts(self) -> list[RenderableType]:
-        parts: list[RenderableType] = []
-        if self._text.strip():
-            parts.append(SafeText(self._text.strip(), style="italic" if self._step is not None else ""))
-        if self._step is not None:
-            parts.append(self._step)
-        if self._chosen:
-            parts.append(evidence_table(tuple(self._chosen.values())))
-        parts += [SafeText(f"{pointer} … {text}", style="dim") for pointer, text in self._written.items()]
-        return parts
+
+class _LastLines:
+    """As much of what is shown as a terminal has room for, from its end: what scrolls away cannot be taken back."""
+
+    def __init__(self, shown: RenderableType) -> None:
+        self._shown = shown
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Called by rich to print it."""
+        lines = console.render_lines(self._shown, options.update(height=None), pad=False)
+        for line in lines[-max(1, console.height - 2) :]:
+            yield from line
+            yield Segment.line()
 
 
 def cache_line(usage: Usage) -> str:

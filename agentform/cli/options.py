@@ -1,0 +1,88 @@
+"""Options that several commands take, by one name each."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+import typer
+
+from agentform.errors import InvalidInput
+from agentform.runtime.engine import Sampling
+from agentform.turn.effort import ReasoningEffort
+
+__all__ = [
+    "DeciderAddress",
+    "Effort",
+    "FrequencyPenalty",
+    "MinP",
+    "Model",
+    "NumThreads",
+    "PresencePenalty",
+    "RepetitionPenalty",
+    "Seed",
+    "Temperature",
+    "TopK",
+    "TopP",
+    "asked_sampling",
+]
+
+Model: TypeAlias = Annotated[
+    str, typer.Option("--model", help="A catalogue name, model folder, hub id, URL or `module:attribute`.")
+]
+NumThreads: TypeAlias = Annotated[
+    int | None, typer.Option("--num-threads", min=1, help="Threads of the model; else as many as there are free cores.")
+]
+DeciderAddress: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--decider",
+        help="The address of a System One endpoint that chooses tools and closed values; `#name` says which model. "
+        "A key for it may be in AGENTFORM_DECIDER_KEY.",
+    ),
+]
+Effort: TypeAlias = Annotated[
+    ReasoningEffort | None,
+    typer.Option("--reasoning-effort", help="How long the model thinks, or speaks before a call."),
+]
+Temperature: TypeAlias = Annotated[
+    float | None,
+    typer.Option("--temperature", min=0, max=2, help="Of what is written; 0, the default, takes the likeliest token."),
+]
+TopP: TypeAlias = Annotated[float | None, typer.Option("--top-p", max=1, help="Draw from so much probability.")]
+TopK: TypeAlias = Annotated[int | None, typer.Option("--top-k", min=0, help="Draw from so many tokens; 0: from any.")]
+MinP: TypeAlias = Annotated[
+    float | None, typer.Option("--min-p", min=0, max=1, help="Draw what has this share of the likeliest's probability.")
+]
+Seed: TypeAlias = Annotated[int | None, typer.Option("--seed", min=0, max=2**63 - 1, help="Repeats what is drawn.")]
+RepetitionPenalty: TypeAlias = Annotated[
+    float | None, typer.Option("--repetition-penalty", help="Above 1: what was written becomes less likely.")
+]
+FrequencyPenalty: TypeAlias = Annotated[
+    float | None, typer.Option("--frequency-penalty", min=-2, max=2, help="The same, by how often it was written.")
+]
+PresencePenalty: TypeAlias = Annotated[
+    float | None, typer.Option("--presence-penalty", min=-2, max=2, help="The same, if it was written at all.")
+]
+
+_OF_A_DRAW = ("top_p", "top_k", "min_p", "seed")
+
+
+def asked_sampling(**given: float | int | None) -> Sampling:
+    """How tokens are drawn, from options by the names of `Sampling`; what is `None` was not given.
+
+    Raises:
+        InvalidInput: an option has no effect without a temperature, or has a value that no model can be asked for.
+    """
+    said = {name: value for name, value in given.items() if value is not None}
+    useless = [_flag(name) for name in _OF_A_DRAW if name in said]
+    if useless and not said.get("temperature"):
+        have = "have" if len(useless) > 1 else "has"
+        raise InvalidInput(f"{', '.join(useless)} {have} no effect without --temperature above 0: nothing is drawn")
+    for name in ("top_p", "repetition_penalty"):
+        if said.get(name, 1) <= 0:
+            raise InvalidInput(f"{_flag(name)} must be above 0, got {said[name]}")
+    return Sampling(**said)  # type: ignore[arg-type]  # names and types are those of the options above
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

@@ -1,0 +1,81 @@
+"""`agentform serve` and `mcp`: a model behind HTTP or stdin and stdout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from agentform.cli.options import DeciderAddress, Model, NumThreads
+
+__all__ = ["mcp", "serve"]
+
+
+def serve(
+    model: Annotated[str, typer.Option(help="A catalogue name, a model folder or a hub id.")] = "smollm2-135m",
+    host: Annotated[str, typer.Option(help="Any other address than a loopback one needs an API key.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 takes a free one.")] = 8000,
+    api_key_file: Annotated[
+        Path | None, typer.Option(help="API keys, one a line. One may also be in the variable AGENTFORM_API_KEY.")
+    ] = None,
+    served_name: Annotated[str, typer.Option(help="Name of the model towards clients.")] = "",
+    cache_dir: Annotated[Path | None, typer.Option(help="Keep conversations here, over restarts.")] = None,
+    share_cache: Annotated[
+        bool, typer.Option("--share-cache", help="Share cached prefixes between keys, which tells of what others say.")
+    ] = False,
+    max_running: Annotated[int, typer.Option(help="Requests that are worked on at once.")] = 8,
+    max_queued: Annotated[int, typer.Option(help="Requests that wait; what comes on top gets 429.")] = 32,
+    max_body_bytes: Annotated[int, typer.Option(help="Size of a request; larger ones get 413.")] = 4 << 20,
+    deadline_s: Annotated[float, typer.Option(help="Seconds for a request, its wait included.")] = 600.0,
+    grace_s: Annotated[float, typer.Option(help="Seconds that running requests get when the server stops.")] = 30.0,
+    max_tokens: Annotated[int, typer.Option(help="Tokens of an answer that does not say how many.")] = 1024,
+    reasoning_tokens: Annotated[int, typer.Option(help="Free text before a call, at most.")] = 256,
+    decider: DeciderAddress = None,
+    num_threads: NumThreads = None,
+    reasoning_format: Annotated[
+        Literal["auto", "none"],
+        typer.Option(help="auto: the text before a call is reasoning_content; none: it is content, as it comes."),
+    ] = "auto",
+    responses_file: Annotated[
+        Path | None, typer.Option(help="Keep answers of /v1/responses in this SQLite file, over restarts.")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse fields that have no effect.")] = False,
+) -> None:
+    """Serve an OpenAI-compatible API: chat completions with tools and schemas, typed decisions."""
+    from agentform.cli.serve import serve_model
+    from agentform.serve.settings import ServerSettings, read_api_keys
+
+    settings = ServerSettings(
+        host=host,
+        port=port,
+        api_keys=read_api_keys(api_key_file),
+        share_cache=share_cache,
+        served_name=served_name,
+        max_running=max_running,
+        max_queued=max_queued,
+        max_body_bytes=max_body_bytes,
+        deadline_s=deadline_s,
+        grace_s=grace_s,
+        max_tokens=max_tokens,
+        reasoning_tokens=reasoning_tokens,
+        reasoning_format=reasoning_format,
+        responses_file=responses_file,
+        strict=strict,
+    )
+    serve_model(Console(stderr=True), model, settings, cache_dir=cache_dir, decider=decider, num_threads=num_threads)
+
+
+def mcp(
+    model: Model = "smollm2-135m",
+    port: Annotated[
+        int | None, typer.Option(min=1, help="Serve over streamable HTTP at this port, on this machine only.")
+    ] = None,
+    cache_dir: Annotated[Path | None, typer.Option(help="Keep what was read here, over restarts.")] = None,
+    num_threads: NumThreads = None,
+) -> None:
+    """Offer `fill` and `decide` as an MCP server, over stdin and stdout or over HTTP."""
+    from agentform.cli.mcp_server import serve_forms
+
+    serve_forms(Console(stderr=True), model, port=port, cache_dir=cache_dir, num_threads=num_threads)
