@@ -24,6 +24,7 @@ _ERROR = 4
 _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "llama_backend_init": (None, ()),
     "llama_log_set": (None, (_POINTER, _POINTER)),
+    "llama_supports_gpu_offload": (_BOOL, ()),
     "llama_model_free": (None, (_POINTER,)),
     "llama_model_get_vocab": (_POINTER, (_POINTER,)),
     "llama_model_n_ctx_train": (_INT, (_POINTER,)),

@@ -65,7 +65,7 @@ class LlamaCppEngine(ScheduledEngine):
             core=core,
             sampler=NumpySampler,
             logprobs=logprobs,
-            guess_tokens=options.guess_tokens,
+            guess_tokens=loaded.is_on_gpu if options.guess_tokens is None else options.guess_tokens,
             close=lambda: _close(core, tokenizer, loaded),
         )
 

@@ -31,11 +31,12 @@ class LlamaModel:
             WeightsCorrupt, EngineError, MissingDependency
         """
         self.path = path
+        self._gpu_layers = gpu_layers
         for part in self.files():
             check_gguf(part)
         self.api: Bindings = bindings()
         self._lock = threading.Lock()
-        self._handle: int | None = self._load(vocabulary_only, gpu_layers)
+        self._handle: int | None = self._load(vocabulary_only)
         if not vocabulary_only:
             self._refuse_what_does_not_continue_text()
 
@@ -74,6 +75,11 @@ class LlamaModel:
     def window_tokens(self) -> int:
         """Tokens of that window; 0 for none."""
         return self.api.llama_model_n_swa(self.handle)
+
+    @property
+    def is_on_gpu(self) -> bool:
+        """Whether any layer is computed on a GPU."""
+        return self._gpu_layers != 0 and self.api.llama_supports_gpu_offload()
 
     @cached_property
     def description(self) -> str:
@@ -122,11 +128,11 @@ class LlamaModel:
         if handle is not None:
             self.api.llama_model_free(handle)
 
-    def _load(self, vocabulary_only: bool, gpu_layers: int | None) -> int:
+    def _load(self, vocabulary_only: bool) -> int:
         params = self.api.llama_model_default_params()
         params.vocab_only = vocabulary_only
-        if gpu_layers is not None:
-            params.n_gpu_layers = gpu_layers
+        if self._gpu_layers is not None:
+            params.n_gpu_layers = self._gpu_layers
         with self.api.listening() as said:
             handle = self.api.llama_model_load_from_file(str(self.path).encode(), params)
         if not handle:

@@ -10,7 +10,9 @@ import pytest
 from agentform.errors import CacheBudgetExceeded, EngineClosed, InvalidRequest, WeightsCorrupt
 from agentform.grammar.spec import GrammarSpec
 from agentform.runtime.engine import Branch, Sampling, ScoreRequest
+from agentform.runtime.llama_cpp.context import LlamaContext
 from agentform.runtime.llama_cpp.engine import LlamaCppEngine
+from agentform.runtime.llama_cpp.model import LlamaModel
 from tests.support.engines import complete, settled
 from tests.support.gguf_zoo import write_sentence_piece_gguf, write_tiny_gguf
 
@@ -62,6 +64,18 @@ async def test_a_request_that_the_budget_never_holds_is_refused(gguf):
     with pytest.raises(CacheBudgetExceeded, match="holds"):
         await complete(engine, PROMPT * 20, 200)
     engine.close()
+
+
+@pytest.mark.parametrize(("asked", "on_gpu", "guesses"), [(None, False, False), (None, True, True), (True, False, True)])
+async def test_tokens_are_guessed_on_a_gpu_or_when_asked(gguf, monkeypatch, asked, on_gpu, guesses):
+    sizes, compute = [], LlamaContext.decode
+    monkeypatch.setattr(LlamaContext, "decode", lambda context, t: (sizes.append(len(t)), compute(context, t))[1])
+    monkeypatch.setattr(LlamaModel, "is_on_gpu", on_gpu)
+    engine = LlamaCppEngine(gguf, kv_budget_bytes=1 << 20, num_threads=1, guess_tokens=asked)
+    sizes.clear()
+    await complete(engine, PROMPT[:2] * 8, 12)
+    engine.close()
+    assert (max(sizes[1:]) > 1) == guesses
 
 
 async def test_many_more_completions_than_sequences_run_together(engine):
