@@ -42,8 +42,8 @@ class LlamaOptions:
     """Threads that a step computes with; by default the physical cores that nobody else keeps busy, looked at again
     once a second."""
     guess_tokens: bool | None = None
-    """Whether a completion that repeats text is computed several tokens to a step, see `prompt_lookup`; by default where
-    layers run on a GPU. On a processor a token more costs up to as much as a step of its own."""
+    """Whether a completion that repeats text is computed several tokens to a step, see `prompt_lookup`; by default
+    where layers run on a GPU. On a processor a token more costs up to as much as a step of its own."""
 
     def __post_init__(self) -> None:
         for name in ("max_batch_tokens", "num_slots", "num_threads"):
