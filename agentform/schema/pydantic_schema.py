@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable
-from datetime import UTC, date, datetime, time, timedelta
-from typing import Any, TypeVar
+from datetime import date, datetime, time, timedelta
+from typing import Any
 
 from pydantic import EncodedStr, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
@@ -21,14 +21,14 @@ from agentform.errors import UnsupportedSchema
 from agentform.json_schema.keywords import Schema, SchemaDict
 from agentform.json_schema.walk import map_subschemas
 from agentform.schema.descriptions import WRITTEN_AS
+from agentform.schema.digit_patterns import NOTHING, numbers
+from agentform.schema.duration_patterns import duration_pattern
 from agentform.schema.keyword_order import in_reading_order
-from agentform.schema.time_patterns import date_pattern, datetime_pattern, duration_pattern, numbers, time_pattern
+from agentform.schema.time_patterns import date_pattern
+from agentform.schema.zone_patterns import MomentBounds, moment_pattern, time_of_day_pattern
 
 __all__ = ["pydantic_schema", "written_schema"]
 
-D = TypeVar("D", date, datetime)
-
-_ZONE = r"(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
 _BYTE = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _IPV4 = rf"{_BYTE}(\.{_BYTE}){{3}}"
 _GROUP = "[0-9a-f]{1,4}"
@@ -148,12 +148,11 @@ class _GenerateWritten(_Generate):
         return _whole(date_pattern(*_days(schema)), "date")
 
     def datetime_schema(self, schema: Any) -> Any:
-        zone = {"naive": "", None: f"{_ZONE}?"}.get(schema.get("tz_constraint"), _ZONE)
-        return _whole(f"{_moments(schema)}{zone}", "date-time")
+        return _whole(_moments(schema), "date-time")
 
     def timedelta_schema(self, schema: Any) -> Any:
         low, high = schema.get("ge", schema.get("gt")), schema.get("le", schema.get("lt"))
-        return _whole(duration_pattern(low, high), "duration")
+        return _whole(duration_pattern(low, high, above="gt" in schema, below="lt" in schema), "duration")
 
     def complex_schema(self, schema: Any) -> Any:
         return _whole(_COMPLEX, "complex")
@@ -173,8 +172,8 @@ class _GenerateWritten(_Generate):
 
     def time_schema(self, schema: Any) -> Any:
         low, high = schema.get("ge", schema.get("gt", time.min)), schema.get("le", schema.get("lt", time.max))
-        bound = time_pattern(low, high, with_high="le" in schema) if low <= high else time_pattern()
-        return _whole(bound if schema.get("tz_constraint") == "naive" else f"{bound}{_ZONE}?", "time")
+        above, below = "gt" in schema, "lt" in schema
+        return _whole(time_of_day_pattern(low, high, schema.get("tz_constraint"), above=above, below=below), "time")
 
     def decimal_schema(self, schema: Any) -> Any:
         """A number: its bounds and digits can be said of that, but not of a text."""
@@ -235,30 +234,26 @@ def _numbered(low: int, high: int) -> SchemaDict:
 
 def _moments(schema: Any) -> str:
     low, high = schema.get("ge", schema.get("gt")), schema.get("le", schema.get("lt"))
-    if "now_op" in schema:
-        low, high = _today(schema, low or datetime.min, high or datetime.max)
-    if low and high and low.replace(tzinfo=None) > high.replace(tzinfo=None):
-        low, high = None, None
-    return datetime_pattern(low, high, with_high="lt" not in schema)
+    now = datetime.now()
+    if schema.get("now_op") == "past":
+        high = high or now.replace(hour=23, minute=59, second=59, microsecond=0)
+    elif schema.get("now_op") == "future":
+        low = low or now.replace(hour=0, minute=0, second=0, microsecond=0)
+    bounds = MomentBounds(low=low, high=high, above="gt" in schema, below="lt" in schema)
+    return moment_pattern(bounds, schema.get("tz_constraint"))
 
 
 def _days(schema: Any) -> tuple[date, date]:
-    """The first and the last day within the bounds; what lies before or after today is held to its year."""
+    """The first and the last day within the bounds, of which none is between them if the last is the earlier."""
     low, high = schema.get("ge", date.min), schema.get("le", date.max)
-    if (above := schema.get("gt")) is not None and above < date.max:
-        low = max(low, above + _ONE_DAY)
-    if (below := schema.get("lt")) is not None and below > date.min:
-        high = min(high, below - _ONE_DAY)
-    return _today(schema, low, high)
-
-
-def _today(schema: Any, low: D, high: D) -> tuple[D, D]:
-    now = datetime.now(UTC).year
-    if schema.get("now_op") == "past":
-        high = min(high, high.replace(year=now, month=12, day=31))
-    elif schema.get("now_op") == "future":
-        low = max(low, low.replace(year=now, month=1, day=1))
-    return (low, high) if low <= high else (low, low)
+    today = datetime.now().date()
+    above = [schema["gt"]] if "gt" in schema else []
+    below = [schema["lt"]] if "lt" in schema else []
+    above += [today] if schema.get("now_op") == "future" else []
+    below += [today] if schema.get("now_op") == "past" else []
+    low = max([low, *(min(day, date.max - _ONE_DAY) + _ONE_DAY for day in above)])
+    high = min([high, *(max(day, date.min + _ONE_DAY) - _ONE_DAY for day in below)])
+    return low, high
 
 
 def _base64_of_ascii(extra: str) -> str:
@@ -283,4 +278,6 @@ def _url(made: Any, schema: Any) -> SchemaDict:
 
 
 def _whole(pattern: str, said: str) -> SchemaDict:
+    if pattern == NOTHING:
+        return {"not": {}}
     return {"type": "string", "pattern": f"^{pattern}$", WRITTEN_AS: said}

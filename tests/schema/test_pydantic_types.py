@@ -124,6 +124,12 @@ TIMES: list[Any] = [
     Annotated[dt.date, Field(gt=dt.date(2024, 12, 30), lt=dt.date(2025, 1, 2))],
     Annotated[dt.time, Field(ge=dt.time(9), lt=dt.time(17, 30))],
     Annotated[NaiveDatetime, Field(ge=dt.datetime(2024, 3, 1, 8), le=dt.datetime(2024, 3, 2))],
+    Annotated[dt.timedelta, Field(ge=dt.timedelta(minutes=90))],
+    Annotated[dt.timedelta, Field(gt=dt.timedelta(0), lt=dt.timedelta(days=3))],
+    Annotated[dt.timedelta, Field(lt=dt.timedelta(hours=-1))],
+    Annotated[AwareDatetime, Field(ge=dt.datetime(2024, 3, 1, tzinfo=dt.UTC)), Field(lt=dt.datetime.max)],
+    Annotated[dt.datetime, Field(gt=dt.datetime(2024, 3, 1, tzinfo=dt.timezone(dt.timedelta(hours=2))))],
+    Annotated[dt.time, Field(ge=dt.time(9, tzinfo=dt.UTC))],
 ]  # fmt: skip
 TEXTS: list[Any] = [
     str, uuid.UUID, UUID1, UUID3, UUID4, UUID5, ipaddress.IPv4Address, ipaddress.IPv6Address, ipaddress.IPv4Network,

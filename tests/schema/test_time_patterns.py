@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, timezone
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
+from pydantic_core import SchemaValidator, core_schema
 
-from agentform.schema.time_patterns import date_pattern, datetime_pattern, duration_pattern, numbers, time_pattern
+from agentform.schema.digit_patterns import numbers
+from agentform.schema.duration_patterns import duration_pattern
+from agentform.schema.time_patterns import date_pattern, datetime_pattern, time_pattern
+from agentform.schema.zone_patterns import MomentBounds, moment_pattern, time_of_day_pattern
 
 DAYS = st.dates(date(2023, 11, 1), date(2025, 3, 1))
 EDGES = st.sampled_from([0, 1, 9, 10, 23, 58, 59])
@@ -35,7 +39,7 @@ def test_days_between_two_days_and_no_others_are_taken(ends, day):
 @given(ends=st.lists(TIMES, min_size=2, max_size=2).map(sorted), at=TIMES, inclusive=st.booleans())
 def test_times_between_two_times_and_no_others_are_taken(ends, at, inclusive):
     low, high = ends
-    pattern = time_pattern(low, high, with_high=inclusive)
+    pattern = time_pattern(low, high, below=not inclusive)
     for shown in (low, high, at):
         legal = low <= shown <= high if inclusive else low <= shown < high
         assert is_taken(pattern, shown.isoformat()) == legal
@@ -46,29 +50,82 @@ def test_times_between_two_times_and_no_others_are_taken(ends, at, inclusive):
 @given(ends=st.lists(MOMENTS, min_size=2, max_size=2).map(sorted), at=MOMENTS, inclusive=st.booleans())
 def test_moments_between_two_moments_and_no_others_are_taken(ends, at, inclusive):
     low, high = ends
-    pattern = datetime_pattern(low, high, with_high=inclusive)
+    pattern = datetime_pattern(low, high, below=not inclusive)
     for shown in (low, high, at):
         legal = low <= shown <= high if inclusive else low <= shown < high
         assert is_taken(pattern, shown.isoformat()) == legal
 
 
-def test_beside_a_bound_with_an_offset_every_offset_can_be_written():
-    pattern = datetime_pattern(datetime(2024, 1, 2, tzinfo=UTC), datetime(2024, 1, 3, tzinfo=UTC))
-    assert is_taken(pattern, "2024-01-01T23:00:00")  # at -05:00 it is the next day
-    assert not is_taken(pattern, "2023-12-31T23:00:00")
+OFFSETS = st.sampled_from([0, 2, -5]).map(lambda hours: timezone(timedelta(hours=hours)))
+ENDS = st.builds(lambda end, zone: end.replace(tzinfo=zone), MOMENTS, st.one_of(st.none(), OFFSETS))
 
 
 @MANY
 @given(
-    most=st.sampled_from([0, 30, 90, 3600, 5400, 7200, 86_400, 90_000, 30 * 86_400]).map(
-        lambda s: timedelta(seconds=s)
-    ),
-    part=st.floats(0, 1),
+    low=ENDS,
+    high=st.one_of(st.none(), ENDS),
+    at=ENDS,
+    zones=st.sampled_from(["naive", "aware", None]),
+    strict=st.booleans(),
 )
-def test_every_duration_up_to_the_bound_can_be_said(most, part):
-    pattern = duration_pattern(timedelta(), most)
-    said = TypeAdapter(timedelta).dump_json(timedelta(seconds=int(most.total_seconds() * part)))
-    assert is_taken(pattern, said.decode().strip('"'))
+def test_what_is_taken_beside_bounds_of_any_offset_is_what_pydantic_takes(low, high, at, zones, strict):
+    keys = ("gt", "lt") if strict else ("ge", "le")
+    bounds = {key: end for key, end in zip(keys, (low, high), strict=True) if end is not None}
+    schema = core_schema.datetime_schema(**bounds, **({"tz_constraint": zones} if zones else {}))
+    pattern = moment_pattern(MomentBounds(low=low, high=high, above=strict, below=strict), zones)
+    legal = SchemaValidator(schema).isinstance_python(at)
+    shown = at.isoformat()
+    if is_taken(pattern, shown):
+        assert legal
+    elif legal:  # another offset than UTC and the bounds' own is taken a day further in
+        assert at.tzinfo is not None
+        own = {end.utcoffset() for end in (low, high) if end is not None} | {timedelta()}
+        assert at.utcoffset() not in own
+
+
+def test_a_day_within_the_bounds_every_offset_can_be_written():
+    pattern = moment_pattern(MomentBounds(low=datetime(2024, 1, 2, tzinfo=UTC)), "aware")
+    assert is_taken(pattern, "2024-01-03T23:00:00+09:30")
+    assert not is_taken(pattern, "2024-01-02T01:00:00+09:30")
+    assert is_taken(pattern, "2024-01-02T00:00:00Z")
+
+
+@pytest.mark.parametrize(
+    ("low", "zones", "takes", "refuses"),
+    [
+        (time(9), None, ["09:00:00", "10:00:00Z", "09:30:00+02:00"], ["08:59:59", "08:00:00-02:00"]),
+        (time(9, tzinfo=UTC), None, ["09:00:00", "10:00:00Z"], ["08:59:59", "08:00:00Z", "09:00:00+02:00"]),
+        (time(9, tzinfo=UTC), "naive", ["09:00:00"], ["10:00:00Z"]),
+    ],
+)
+def test_times_of_day_have_the_offset_of_their_bound_or_none(low, zones, takes, refuses):
+    pattern = time_of_day_pattern(low, time.max, zones)
+    assert [text for text in takes if not is_taken(pattern, text)] == []
+    assert [text for text in refuses if is_taken(pattern, text)] == []
+
+
+LENGTHS = st.sampled_from([0, 1, 59, 60, 61, 3599, 3600, 5400, 86_399, 86_400, 90_061, 30 * 86_400, 0.25, 0.5, 1.5])
+SIGNED = st.builds(lambda seconds, sign: timedelta(seconds=seconds * sign), LENGTHS, st.sampled_from([1, -1]))
+
+
+@MANY
+@given(
+    low=st.one_of(st.none(), SIGNED), high=st.one_of(st.none(), SIGNED), length=SIGNED, above=st.booleans(), far=EDGES
+)
+def test_durations_within_the_bounds_and_no_others_are_taken(low, high, length, above, far):
+    pattern = duration_pattern(low, high, above=above, below=above)
+    said = TypeAdapter(timedelta).dump_json(length).decode().strip('"')
+    seconds = int(abs(length).total_seconds()) + far
+    alone = f"{'-' if length < timedelta() else ''}PT{seconds}S"
+    lower = low is None or (length > low if above else length >= low)
+    upper = high is None or (length < high if above else length <= high)
+    if not length.microseconds:
+        assert is_taken(pattern, said) == (lower and upper)
+    for text in (said, alone):
+        read = TypeAdapter(timedelta).validate_json(f'"{text}"')
+        if is_taken(pattern, text):
+            assert low is None or (read > low if above else read >= low)
+            assert high is None or (read < high if above else read <= high)
 
 
 @pytest.mark.parametrize(
@@ -76,12 +133,16 @@ def test_every_duration_up_to_the_bound_can_be_said(most, part):
     [
         (0, 7200, ["PT2H", "PT90M", "PT1H59M59S", "PT7200S"], ["PT2H1S", "PT3H", "P1D", "-PT1H", "PT", "P"]),
         (0, 2 * 86_400, ["P2D", "P1DT23H", "PT3H"], ["P3D", "P2DT1S", "P1W"]),
+        (3600, None, ["PT1H", "PT60M", "P1D", "P2W", "PT1H1S"], ["PT59M59S", "PT0S", "PT3599S", "PT59M", "-P1D"]),
+        (1800, 3 * 86_400, ["PT30M", "P2DT23H", "PT36H"], ["PT29M", "PT0H30S", "P3DT1S"]),
         (-3600, 3600, ["-PT1H", "PT1H", "PT0S"], ["PT2H", "-PT2H"]),
-        (None, -1, ["-P3D"], ["P3D"]),
+        (None, -1, ["-P3D", "-PT1S"], ["P3D", "PT0S"]),
         (0, None, ["P90D", "P2W", "PT1H"], ["-P1D"]),
+        (0.2, 0.5, ["PT0.200000S", "PT0.300000S"], ["PT0S", "PT1S", "PT0.600000S"]),
+        (7200, 3600, [], ["PT1H", "PT2H"]),
     ],
 )
-def test_durations_keep_to_their_greatest_unit(low, high, takes, refuses):
+def test_durations_are_said_in_any_unit(low, high, takes, refuses):
     ends = [None if end is None else timedelta(seconds=end) for end in (low, high)]
     pattern = duration_pattern(*ends)
     assert [text for text in takes if not is_taken(pattern, text)] == []
