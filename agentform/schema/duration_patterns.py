@@ -22,7 +22,7 @@ _ALONE = (("", "W", 604_800, 99_999), ("T", "H", 3_600, 99_999), ("T", "M", 60, 
 _LONGEST = _MOST_OF[0] * 86_400 + 86_399
 _MICROSECONDS = 1_000_000
 _LEAST = timedelta(microseconds=1)
-_Ends = tuple[int, ...] | None
+_UnitCounts = tuple[int, ...] | None
 
 
 def duration_pattern(low: timedelta | None, high: timedelta | None, *, above: bool = False, below: bool = False) -> str:
@@ -68,7 +68,7 @@ def _alone(first: int, last: int) -> list[str]:
     return [f"{begin}{numbers(low, high)}{letter}" for begin, letter, low, high in found if low <= high]
 
 
-def _units(low: _Ends, high: _Ends, at: int = 0) -> str:
+def _units(low: _UnitCounts, high: _UnitCounts, at: int = 0) -> str:
     """Texts of at least one unit from `at` on; parts that are 0 are left out, but for the seconds."""
     first, last = low[0] if low else 0, high[0] if high else _MOST_OF[at]
     letter = _LETTERS[at]
@@ -92,7 +92,7 @@ def _units(low: _Ends, high: _Ends, at: int = 0) -> str:
     return any_of(arms)
 
 
-def _rest(low: _Ends, high: _Ends, at: int) -> str:
+def _rest(low: _UnitCounts, high: _UnitCounts, at: int) -> str:
     """What follows a greater unit; nothing, too, where less than nothing more is asked for."""
     text = ("T" if at == 1 else "") + _units(low, high, at)
     return text if low and any(low) else f"({text})?"
