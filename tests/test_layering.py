@@ -180,6 +180,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "serve",
         "agent.conversation",
         "agent.responder",
+        "agent.result_text",
         "agent.sqlite_store",
         "agent.store",
         "agent.streaming",

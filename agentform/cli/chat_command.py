@@ -38,6 +38,8 @@ def chat(
     show_reasoning: Annotated[
         bool, typer.Option("--show-reasoning/--hide-reasoning", help="Whether thoughts and text before a call show.")
     ] = True,
+    page: Annotated[bool, typer.Option("--page", help="Talk on a page in a browser on this machine.")] = False,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Of the page; else a free one.")] = None,
     temperature: options.Temperature = None,
     top_p: options.TopP = None,
     top_k: options.TopK = None,
@@ -77,4 +79,11 @@ def chat(
         max_tokens=max_tokens,
         shows_reasoning=show_reasoning,
     )
-    run_chat(Console(), settings)
+    if page:
+        from agentform.cli.chat.page import serve_chat
+
+        serve_chat(Console(stderr=True), settings, port=port or 0)
+    elif port is not None:
+        raise InvalidInput("--port is of the page; it has no effect without --page")
+    else:
+        run_chat(Console(), settings)

@@ -19,6 +19,7 @@ from agentform.deciders import load_decider
 from agentform.errors import InvalidInput, MissingDependency
 from agentform.forms.label_prior import PriorStore
 from agentform.serve.settings import ServerSettings
+from agentform.tools.toolset import Toolbox
 
 __all__ = ["serve_model"]
 
@@ -31,8 +32,13 @@ def serve_model(
     cache_dir: Path | None,
     decider: str | None = None,
     num_threads: int | None = None,
+    tools: Toolbox | None = None,
+    page_key: str = "",
+    instructions: str = "",
 ) -> None:
     """Serve until SIGINT or SIGTERM; `decider` is the address of a decision model.
+
+    `tools` are run for the page, which begins with `instructions`; `page_key` is what its address ends with.
 
     Raises:
         MissingDependency: the extra "serve" is not installed.
@@ -50,13 +56,22 @@ def serve_model(
     listener = _listen(settings)
     started = time.perf_counter()
     engine = opened(console, model, cache_dir=cache_dir, num_threads=num_threads)
-    service = Service(engine=engine, settings=settings, priors=PriorStore(cache_home() / "priors"), decider=second)
+    service = Service(
+        engine=engine,
+        settings=settings,
+        priors=PriorStore(cache_home() / "priors"),
+        decider=second,
+        tools=tools,
+        instructions=instructions,
+    )
     host, port = listener.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     seconds = time.perf_counter() - started
     console.print(
         SafeText(f"{service.model} loaded in {seconds:.1f} s, served at http://{shown}:{port}/v1"), soft_wrap=True
     )
+    if settings.page:
+        console.print(SafeText(f"the page is http://{shown}:{port}/page{page_key}"), soft_wrap=True)
 
     async def run() -> None:
         try:

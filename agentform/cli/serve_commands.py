@@ -41,6 +41,7 @@ def serve(
     responses_file: Annotated[
         Path | None, typer.Option(help="Keep answers of /v1/responses in this SQLite file, over restarts.")
     ] = None,
+    page: Annotated[bool, typer.Option("--page", help="Show turns as they happen, on a page at /page.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse fields that have no effect.")] = False,
 ) -> None:
     """Serve an OpenAI-compatible API: chat completions with tools and schemas, typed decisions."""
@@ -62,6 +63,7 @@ def serve(
         reasoning_tokens=reasoning_tokens,
         reasoning_format=reasoning_format,
         responses_file=responses_file,
+        page=page,
         strict=strict,
     )
     serve_model(Console(stderr=True), model, settings, cache_dir=cache_dir, decider=decider, num_threads=num_threads)

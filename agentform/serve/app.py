@@ -31,6 +31,7 @@ from agentform.serve.guards import FramingGuard, KeyGuard, LocalGuard, PathGuard
 from agentform.serve.kept_responses import KeptResponses
 from agentform.serve.messages_endpoint import MessagesEndpoint
 from agentform.serve.metrics import ServerMetrics
+from agentform.serve.page_endpoint import PAGE_FILES, PageEndpoint, page_file
 from agentform.serve.problems import Problem, model_not_found
 from agentform.serve.receive import BodyMemory
 from agentform.serve.responses import ResponsesEndpoint
@@ -38,6 +39,7 @@ from agentform.serve.settings import ServerSettings
 from agentform.serve.systemone import SystemOneEndpoint, model_entry
 from agentform.serve.tokenize_endpoint import TokenizeEndpoint
 from agentform.serve.turns import Turns
+from agentform.tools.toolset import Toolbox
 from agentform.turn.reasoning import Reasoning
 
 __all__ = ["Service"]
@@ -56,6 +58,10 @@ class Service:
     priors: PriorStore = field(default_factory=PriorStore)
     decider: DeciderSource | None = None
     """A decision model that chooses tools and closed values of chat completions."""
+    tools: Toolbox | None = None
+    """Tools that are run here for the page at `/page`; those of requests are run by whoever sent them."""
+    instructions: str = ""
+    """The system message that the page begins with."""
 
     def __post_init__(self) -> None:
         settings = self.settings
@@ -71,7 +77,8 @@ class Service:
         routes = self._routes()
         paths = [route.path for route in routes if "{" not in route.path]
         keys = self.settings.api_keys
-        guard = Middleware(KeyGuard, keys=keys) if keys else Middleware(LocalGuard)
+        open_paths = ("/health", *(PAGE_FILES if self.settings.page else ()))
+        guard = Middleware(KeyGuard, keys=keys, open_paths=open_paths) if keys else Middleware(LocalGuard)
         return Starlette(
             routes=routes,
             middleware=[
@@ -102,6 +109,9 @@ class Service:
             "/v1/decisions": decisions.handler,
             "/v1/systemone": systemone.handler,
         }
+        page = PageEndpoint(self.tools, self.instructions)
+        if self.settings.page:
+            handlers["/page/call"] = page.call
         memory, freed = BodyMemory(_BODIES_AT_ONCE * self.settings.max_body_bytes), FreedMemory()
 
         def endpoint(handler: Handler) -> _Endpoint:
@@ -119,11 +129,16 @@ class Service:
             Route("/v1/responses/{id}/input_items", responses.get, methods=["GET"]),
             Route("/v1/models", self._models, methods=["GET"]),
             Route("/v1/models/{name:path}", self._model, methods=["GET"]),
+            *(self._page_routes(page) if self.settings.page else ()),
             Route("/", self._page, methods=["GET"]),
             Route("/openapi.json", self._document, methods=["GET"]),
             Route("/health", self._health, methods=["GET"]),
             Route("/metrics", self._metrics_text, methods=["GET"]),
         ]
+
+    def _page_routes(self, page: PageEndpoint) -> list[Route]:
+        files = [Route(path, page_file, methods=["GET"]) for path in PAGE_FILES]
+        return [*files, Route("/page/tools", page.tools, methods=["GET"])]
 
     def _responder(self, engine: Engine) -> Responder:
         return Responder(engine, reasoning=self.reasoning, priors=self.priors, decider=self.decider)
@@ -150,7 +165,7 @@ class Service:
         return JSONResponse(self._model_body())
 
     async def _page(self, request: Request) -> Response:
-        return HTMLResponse(landing_page(self.model))
+        return HTMLResponse(landing_page(self.model, with_page=self.settings.page))
 
     async def _document(self, request: Request) -> Response:
         return JSONResponse(await REQUESTS.run(openapi_document, version("agentform")))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from agentform.agent.responder import Response
-from agentform.events import ArgumentChosen, ChoiceMade, Event
+from agentform.events import ArgumentChosen, ArgumentDelta, ChoiceMade, Event
 from agentform.messages import ToolCall
 from agentform.serve.chat_reply import FINISH, ChatCompletion, function_body
 from agentform.serve.evidence_fields import evidence_body, response_evidence
@@ -66,6 +66,9 @@ class ChatChunks:
             case ArgumentChosen():
                 evidence = evidence_body(event.evidence)
                 told = {"argument": {"call_id": event.call_id, "tool": event.tool, "evidence": evidence}}
+            case ArgumentDelta():
+                told = {"written": {"call_id": event.call_id, "tool": event.tool, "pointer": event.pointer}}
+                told["written"] |= {"text": event.text, "attempt": event.attempt}
             case _:
                 return
         yield self._completion.chunk(self._index, {}, agentform=told)

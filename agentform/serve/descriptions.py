@@ -59,16 +59,17 @@ def _operation(summary: str) -> dict[str, Any]:
     return {"summary": summary, "responses": {"200": {"description": "The answer"}}}
 
 
-def landing_page(model: str) -> str:
+def landing_page(model: str, *, with_page: bool = False) -> str:
     """What is here, for whoever opens the address in a browser."""
     rows = [("POST", path, summary) for path, (summary, _) in _POSTS.items()]
     rows += [("GET", path, summary) for path, summary in _GETS.items()]
+    shown = '<p><a href="page">A page that shows turns as they happen</a></p>' if with_page else ""
     lines = [f"<tr><td>{method}</td><td><code>{path}</code></td><td>{said}</td></tr>" for method, path, said in rows]
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>agentform</title>'
         "<style>:root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:50rem;margin:2rem auto;"
         "padding:0 1rem}td{padding:.2rem 1rem .2rem 0;vertical-align:top}</style></head><body><main>"
         f"<h1>agentform serves {html.escape(model)}</h1><p>Clients of these APIs work with it when they are told this "
-        "address.</p><table><thead><tr><th>Method</th><th>Path</th><th>What</th></tr></thead><tbody>"
+        f"address.</p>{shown}<table><thead><tr><th>Method</th><th>Path</th><th>What</th></tr></thead><tbody>"
         f"{''.join(lines)}</tbody></table></main></body></html>"
     )

@@ -22,16 +22,16 @@ from agentform.serve.problems import Problem
 __all__ = ["FramingGuard", "KeyGuard", "LocalGuard", "PathGuard", "Recorder"]
 
 _LOG = logging.getLogger("agentform.serve")
-_OPEN = ("/health",)
 _REQUEST_ID = ("x-request-id", "x-typesafe-request-id", "request-id")
 """Where the clients of OpenAI's API, of System One and of Anthropic's look for it."""
 
 
 class KeyGuard:
-    """Lets in who shows one of the keys; /health is open to all."""
+    """Lets in who shows one of the keys; some paths are open to all."""
 
-    def __init__(self, app: ASGIApp, *, keys: Sequence[str]) -> None:
+    def __init__(self, app: ASGIApp, *, keys: Sequence[str], open_paths: Sequence[str] = ("/health",)) -> None:
         self._app = app
+        self._open = frozenset(open_paths)
         # Digests have one length, so that the comparison says nothing of a key's.
         self._clients = {sha256(key.encode()).digest(): client_of(key) for key in keys}
 
@@ -40,7 +40,7 @@ class KeyGuard:
         client = self._client(Headers(scope=scope)) if scope["type"] == "http" else None
         if client is not None:
             scope.setdefault("state", {})[CLIENT] = client
-        if scope["type"] != "http" or scope["path"] in _OPEN or client is not None:
+        if scope["type"] != "http" or scope["path"] in self._open or client is not None:
             await self._app(scope, receive, send)
             return
         message = "a valid API key is needed: Authorization: Bearer KEY"

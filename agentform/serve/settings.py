@@ -67,6 +67,8 @@ class ServerSettings:
     that they are answers; `none`: it is content, as it comes."""
     responses_file: Path | None = None
     """Where answers of `/v1/responses` are kept; in memory, as far as there is room, where none is named."""
+    page: bool = False
+    """Whether there is a page at `/page` that shows turns as they happen. Its files are open without a key."""
     strict: bool = False
     """Whether fields that have no effect are refused, not ignored."""
 

@@ -149,6 +149,11 @@ class Tool(Generic[P, R]):
         return await self.policy.run(self.name, attempt, threads=None if self._is_async else TOOLS)
 
     @property
+    def is_runnable(self) -> bool:
+        """Whether there is anything to run; a tool may be its description alone."""
+        return not (isinstance(self.fn, Remote) and self.fn.call is None)
+
+    @property
     def _is_async(self) -> bool:
         own = underlying(self.fn.call if isinstance(self.fn, Remote) and self.fn.call is not None else self.fn)
         return inspect.iscoroutinefunction(own) or inspect.isasyncgenfunction(own)

@@ -19,8 +19,10 @@ Ask = Callable[[str, Mapping[str, JsonValue]], Awaitable[str]]
 """Asks the user what a tool returns for these arguments."""
 
 
-def load_tools(specs: Sequence[str], ask: Ask) -> Toolbox:
+def load_tools(specs: Sequence[str], ask: Ask | None) -> Toolbox:
     """The tools of all specs: `module:attribute` (a function, a list of them or a Toolbox) or an MCP description file.
+
+    `ask` says what the latter return; without it they cannot be run.
 
     Raises:
         InvalidInput: a spec names nothing, or something else.
@@ -29,7 +31,7 @@ def load_tools(specs: Sequence[str], ask: Ask) -> Toolbox:
     return Toolbox(item for spec in specs for item in _load(spec, ask))
 
 
-def _load(spec: str, ask: Ask) -> Iterable[Callable[..., Any]]:
+def _load(spec: str, ask: Ask | None) -> Iterable[Callable[..., Any]]:
     module, separator, attribute = spec.partition(":")
     if not separator or Path(spec).exists():
         return Toolbox.from_mcp_schema(_descriptions(Path(spec)), call=ask, lenient=True).values()

@@ -170,6 +170,11 @@ def test_an_interrupt_ends_the_turn_and_not_the_program(folder):
         (("fill", "desk:schema", "--in", "a.csv", "--out", "b.csv", "--json"), "--json is of texts"),
         (("fill", "desk:schema", "--text", "one.txt", "--top-k", "3"), "--top-k has no effect without --temperature"),
         (("chat", "--reasoning-effort", "none", "--reasoning-tokens", "9"), "--reasoning-tokens has no effect"),
+        (("chat", "--port", "8000"), "--port is of the page"),
+        (
+            ("chat", "--page", "--conversation", "mine", "--hide-reasoning"),
+            "--conversation, --hide-reasoning would have",
+        ),
         (("plan", "desk:schema", "--num-threads", "1"), "are of --probe"),
         (("serve", "--host", "0.0.0.0"), "an API key is needed"),
         (("serve", "--api-key-file", "missing"), "cannot read API keys"),
