@@ -80,7 +80,7 @@ def as_data(template: Template) -> dict[str, Any]:
     format = learn_format(template)
     return {
         "calls": {"native": format.native, "format": _calls(format), "reason": format.reason},
-        "reasoning": None if format.reasoning is None else {**asdict(format.reasoning), "opened": _opened(format)},
+        "reasoning": _reasoning(format),
         "rules": asdict(format.rules),
         "control": _control(template, format),
         "warnings": list(_warnings(format)),
@@ -107,6 +107,12 @@ def _calls(format: ToolCallFormat) -> dict[str, Any]:
         "renders_calls": format.renders_calls,
         "arguments": asdict(format.arguments),
     }
+
+
+def _reasoning(format: ToolCallFormat) -> dict[str, Any] | None:
+    if format.reasoning is None:
+        return None
+    return {**asdict(format.reasoning), "opened": _opened(format), "key": format.rules.thought_key}
 
 
 def _opened(format: ToolCallFormat) -> bool:
@@ -156,7 +162,8 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
     else:
         marks = data["reasoning"]
         opened = "opened by the prompt" if marks["opened"] else "opened by the model"
-        yield f"reasoning: {marks['open']!r} ... {marks['close']!r}, {opened}, kept: {marks['kept']}"
+        yield f"reasoning: {marks['open']!r} ... {marks['close']!r}, {opened}"
+        yield f"  past thoughts are read from: {marks['key'] or 'nowhere'}; kept: {marks['kept']}"
         yield f"  switches: {', '.join(marks['switches']) or 'none'}"
     yield "rules: " + ", ".join(f"{key}={value!r}" for key, value in data["rules"].items())
     for mark in data["control"]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from agentform.decoding.formats.learn_layout import Around
-from agentform.decoding.formats.probe import KEYS, TEXT, THOUGHT, Probe, ProbeCall
+from agentform.decoding.formats.probe import KEYS, TEXT, THOUGHT, Probe, ProbeCall, common_prefix
 from agentform.decoding.formats.types import ReasoningMarks
 
 __all__ = ["learn_reasoning"]
@@ -35,7 +35,15 @@ def learn_reasoning(probe: Probe, around: Around, opening: str) -> ReasoningMark
     marks = _rendered(probe, around, opening) or _named(probe.template.template_source, prompted, bool(switches))
     if marks is None:
         return None
-    return replace(marks, prompted=prompted, empty=around.empty_thought, kept=_kept(probe), switches=switches)
+    shared = _shared_opening(marks, around)
+    return replace(
+        marks,
+        open=shared + marks.open,
+        prompted=shared + prompted,
+        empty=shared + around.empty_thought if around.empty_thought else "",
+        kept=_kept(probe),
+        switches=switches,
+    )
 
 
 def _rendered(probe: Probe, around: Around, opening: str) -> ReasoningMarks | None:
@@ -55,13 +63,22 @@ def _rendered(probe: Probe, around: Around, opening: str) -> ReasoningMarks | No
     )
 
 
+def _shared_opening(marks: ReasoningMarks, around: Around) -> str:
+    """The opening mark, where it stands in front of every turn, whether there is a thought or not."""
+    partner = marks.close.strip().replace("/", "", 1)
+    before = around.prompt[: around.begin]
+    is_shared = "/" in marks.close and partner not in marks.open and before.rstrip().endswith(partner)
+    return before[before.rindex(partner) :] if is_shared else ""
+
+
 def _around_thought(text: str | None, around: Around, after: str) -> tuple[str, str] | None:
     if text is None or THOUGHT not in text:
         return None
     start = text.index(THOUGHT)
     end = start + len(THOUGHT)
     until = text.find(after, end)
-    return (text[around.begin : start], text[end:until]) if until >= end and start >= around.begin else None
+    begin = min(around.begin, len(common_prefix(around.prompt, text)))
+    return (text[begin:start], text[end:until]) if until >= end and start >= begin else None
 
 
 def _named(source: str, prompted: str, switched: bool) -> ReasoningMarks | None:

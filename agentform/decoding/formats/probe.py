@@ -10,6 +10,7 @@ from datetime import date
 from typing import Any, Protocol
 
 from agentform.decoding.formats.types import TemplateRules
+from agentform.decoding.formats.with_thought import with_thought
 from agentform.errors import AgentformError
 from agentform.messages import JsonValue
 from agentform.schema.json_text import dumps
@@ -136,7 +137,7 @@ class Probe:
         message: dict[str, Any] = {"role": "assistant", "content": self._content(text)}
         if calls:
             message["tool_calls"] = [self._call(call) for call in calls]
-        return message if thought is None else {**message, "reasoning_content": thought}
+        return message if thought is None else with_thought(self.rules.thought_key, message, thought)
 
     def result(self, call: ProbeCall, at: int) -> dict[str, Any]:
         """A message with the result of a call."""

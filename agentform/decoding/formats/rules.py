@@ -8,8 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+from agentform.decoding.formats.learn_thought_key import learn_thought_key
 from agentform.decoding.formats.probe import KEYS, NAMES, RESULT, TEXT, USER, Probe, ProbeCall, define
 from agentform.decoding.formats.types import RESULT_OPEN, TemplateRules
+from agentform.decoding.formats.with_thought import with_thought
 from agentform.schema.json_text import dumps
 
 __all__ = ["adapt_messages", "adapt_tools", "learn_rules"]
@@ -36,7 +38,8 @@ def learn_rules(probe: Probe) -> TemplateRules:
         alternating=_shows(plain, [plain.user(), plain.user("Zqagain asks.")], "Zqagain asks.") is False,
         user_first=_shows(plain, [plain.assistant(TEXT), plain.user()], USER) is False,
     )
-    return replace(rules, **_of_calls(replace(probe, rules=rules)))
+    rules = replace(rules, **_of_calls(replace(probe, rules=rules)))
+    return replace(rules, thought_key=learn_thought_key(replace(probe, rules=rules)))
 
 
 def _with_content(probe: Probe) -> Probe:
@@ -115,8 +118,13 @@ def adapt_messages(rules: TemplateRules, messages: Sequence[Mapping[str, Any]]) 
         if first is not None and adapted[first]["role"] == "assistant":
             adapted.insert(first, {"role": "user", "content": _OPENING})
     if rules.content == "parts":
-        return [{**m, "content": [{"type": "text", "text": m["content"]}]} for m in adapted]
-    return adapted
+        adapted = [{**m, "content": [{"type": "text", "text": m["content"]}]} for m in adapted]
+    return [_thinking(rules, message) for message in adapted]
+
+
+def _thinking(rules: TemplateRules, message: dict[str, Any]) -> dict[str, Any]:
+    thought = message.pop("reasoning_content", None)
+    return message if thought is None else with_thought(rules.thought_key, message, thought)
 
 
 def _adapted(rules: TemplateRules, message: Mapping[str, Any]) -> dict[str, Any]:

@@ -164,6 +164,9 @@ class TemplateRules:
     """Ids that it accepts; "nine": nine letters and digits."""
     user_first: bool = False
     """Whether the first message, or the first after the system's, must be the user's."""
+    thought_key: str | None = None
+    """Under which key of a past message its thought is read, or "thinking part": in a part of its content that has the
+    type `thinking`; `None`: no thought of the past is written."""
     content_with_calls: bool = True
     """Whether free text beside calls is written at all, and before them."""
 
