@@ -1,12 +1,21 @@
-"""Connections that say nothing, or too slowly, do not stay, and never keep out those that have something to say."""
+"""Connections that say nothing, or too slowly, do not stay, and never keep out those that have something to say.
+
+Nor does one that says very much: it is read a few pieces at a time.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from agentform.serve.body_pieces import PiecewiseConnection
+from agentform.serve.problems import Problem
 
 __all__ = ["ConnectionLimits", "watched"]
 
@@ -35,6 +44,11 @@ class _TimedProtocol(H11Protocol):
     _waits: asyncio.TimerHandle | None = None
     _writes: asyncio.TimerHandle | None = None
     _since: float = 0.0
+    _behind: asyncio.Handle | None = None
+
+    def __init__(self, config: Any, *args: Any, **keywords: Any) -> None:
+        super().__init__(config, *args, **keywords)
+        self.conn = PiecewiseConnection(config.h11_max_incomplete_event_size)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -43,13 +57,49 @@ class _TimedProtocol(H11Protocol):
         self._make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        _cancel(self._waits, self._writes)
+        _cancel(self._waits, self._writes, self._behind)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._behind is not None:  # what came before has its turn first
+            self.conn.receive_data(data)
+            if not self.transport.is_closing():
+                self.transport.pause_reading()
+            return
         super().data_received(data)
         if self._has_request:
             _cancel(self._waits)
+
+    def handle_events(self) -> None:
+        """Of what has come, as much as one turn of the event loop may take; the rest in later ones."""
+        conn = cast("PiecewiseConnection", self.conn)
+        was_behind = self._behind is not None
+        _cancel(self._behind)
+        self._behind = None
+        conn.begin_turn()
+        super().handle_events()
+        if self.transport.is_closing():
+            return
+        if conn.has_more:
+            self.transport.pause_reading()
+            self._behind = self.loop.call_soon(self.handle_events)
+        elif was_behind and not self.flow.read_paused:
+            self.transport.resume_reading()
+
+    def send_400_response(self, msg: str) -> None:
+        """What cannot be read as HTTP is told so, as far as no answer has begun; then the connection ends."""
+        problem = Problem(status=400, code="invalid_http", message="this is no HTTP request that can be read here")
+        body = json.dumps(problem.body()).encode()
+        headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+        length = (b"content-length", b"%d" % len(body))
+        with suppress(h11.LocalProtocolError):
+            for event in (
+                h11.Response(status_code=400, headers=[*headers, length], reason=b"Bad Request"),
+                h11.Data(data=body),
+                h11.EndOfMessage(),
+            ):
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -105,7 +155,7 @@ def watched(limits: ConnectionLimits) -> type[asyncio.Protocol]:
     return Watched
 
 
-def _cancel(*timers: asyncio.TimerHandle | None) -> None:
+def _cancel(*timers: asyncio.Handle | None) -> None:
     for timer in timers:
         if timer is not None:
             timer.cancel()

@@ -46,6 +46,7 @@ class Server(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 lifespan="off",
+                ws="none",
                 http=watched(_limits(settings)),
                 h11_max_incomplete_event_size=64 << 10,
                 timeout_graceful_shutdown=_LAST_ANSWERS_S,

@@ -180,12 +180,11 @@ def old_http(target: Target) -> None:
     assert reply.startswith((b"HTTP/1.1 200", b"HTTP/1.0 200")), reply
     body = json.dumps(chat(target)).encode()
     old = HEAD.replace(b"HTTP/1.1", b"HTTP/1.0") + b"content-length: %d\r\n\r\n" % len(body) + body
-    assert b" 200 " in said_to(target, old).partition(b"\r\n")[0]
+    assert b" 200 " in said_to(target, old, ends=False).partition(b"\r\n")[0]
     for said in (
         b"GET /health\r\n",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00" * 60,
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 500,
-        b"GET /health HTTP/9.9\r\nhost: localhost\r\n\r\n",
         b"\x00" * 4096,
         bytes(range(256)) * 16,
         b"\r\n" * 50_000,
@@ -198,7 +197,7 @@ def compressed_bombs(target: Target) -> None:
     """Bodies of kilobytes that are gigabytes once they are opened."""
     zeros = b"0" * (1 << 20)
     packer = zlib.compressobj(9, wbits=31)
-    bomb = b"".join(packer.compress(zeros) for _ in range(256)) + packer.flush()
+    bomb = b"".join(packer.compress(zeros) for _ in range(64)) + packer.flush()
     bombs = {
         "gzip": [bomb, gzip.compress(bomb)],
         "deflate": [bomb],
