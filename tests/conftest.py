@@ -18,6 +18,9 @@ if not any(Path(place).exists() for place in ("/proc/driver/nvidia", "/dev/nvidi
 # Workers of a run do not fight for cores, and sums are made in one order; read when torch is first imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Each test's GGUF file is a new one; those that are about the first load switch it on.
+os.environ.setdefault("AGENTFORM_TRIAL_LOAD", "0")
+
 # Machines are shared: how long an example takes says nothing of whether it is right.
 settings.register_profile("agentform", deadline=None)
 settings.load_profile("agentform")

@@ -64,9 +64,11 @@ def _tokenizer(name: str, path: Path) -> Template:
 
         file = find_gguf(name)
         if file is not None:
+            from agentform.runtime.llama_cpp.first_load import try_first
             from agentform.runtime.llama_cpp.model import LlamaModel
             from agentform.runtime.llama_cpp.tokenizer import LlamaTokenizer
 
+            try_first(file)
             return cast("Template", LlamaTokenizer(LlamaModel(file, vocabulary_only=True)))
     from agentform.runtime.models.resolve import resolve_tokenizer
     from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer

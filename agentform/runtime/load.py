@@ -13,6 +13,7 @@ from agentform.errors import InvalidRequest, MissingDependency
 from agentform.runtime.choice import EngineChoice, choose_engine
 from agentform.runtime.engine import Engine
 from agentform.runtime.idle_threads import let_idle_threads_sleep
+from agentform.runtime.models.catalogue import CATALOGUE
 from agentform.runtime.models.extras import torch_extra
 from agentform.runtime.prior_store import PriorStore
 
@@ -78,6 +79,8 @@ def _llama_cpp(choice: EngineChoice, name: str, options: dict[str, Any]) -> Llam
         raise InvalidRequest(
             f"the engine on llama.cpp takes no {', '.join(unknown)}; it takes {', '.join(sorted(known))}"
         )
+    if name in CATALOGUE:  # its digest was compared
+        options = {"try_first": False, **options}
     return LlamaCppEngine(choice.path, name=name, why=choice.why, **options)
 
 

@@ -35,7 +35,14 @@ Handler = Callable[[bytes, "Exchange"], Answering]
 
 async def send_json(send: Send, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
     """A whole response."""
-    data = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
+    await _send_whole(send, status, _json(body), headers)
+
+
+def _json(body: Any) -> bytes:
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
+
+
+async def _send_whole(send: Send, status: int, data: bytes, headers: dict[str, str] | None) -> None:
     lines = {"content-type": "application/json", "content-length": str(len(data)), **(headers or {})}
     await send(_start(status, lines))
     await send({"type": "http.response.body", "body": data})
@@ -64,10 +71,11 @@ class Exchange:
         self._streaming = False
         self._done = False
 
-    async def answer(self, body: Any) -> None:
-        """Send the whole answer."""
+    async def answer(self, body: Any, *, is_large: bool = False) -> None:
+        """Send the whole answer; a large one is written in a thread."""
         self._done = True
-        await send_json(self._send, 200, body, self.headers)
+        data = await REQUESTS.run(_json, body) if is_large else _json(body)
+        await _send_whole(self._send, 200, data, self.headers)
 
     async def typed(self, events: Iterable[dict[str, Any]]) -> None:
         """Send events that go by the name of their type."""

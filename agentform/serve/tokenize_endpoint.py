@@ -17,6 +17,9 @@ from agentform.serve.turns import PreparedTurn, Turns
 
 __all__ = ["TokenizeEndpoint"]
 
+_MOST_CHARACTERS = 1_000_000
+"""Of one text; each may be a token, and an answer is some bytes for each."""
+
 
 class TokenizeEndpoint:
     """Tells what a text or a conversation is to the model."""
@@ -38,8 +41,12 @@ class TokenizeEndpoint:
         text = fields.prompt if fields.prompt is not None else fields.content
         if text is None:
             raise bad_request("give a prompt, content or messages", param="prompt", code="missing_required_parameter")
+        if len(text) > _MOST_CHARACTERS:
+            message = f"the text has {len(text):,} characters; at most {_MOST_CHARACTERS:,} are tokenised at once"
+            raise bad_request(message, param="prompt" if fields.prompt is not None else "content")
         ids = self._turns.clients.of(exchange.request).engine.tokenizer.encode(text)
-        return lambda exchange: exchange.answer(self._body(ids, fields, exchange))
+        body = self._body(ids, fields, exchange)
+        return lambda exchange: exchange.answer(body, is_large=True)
 
     def text(self, body: bytes, exchange: Exchange) -> Callable[[Exchange], Awaitable[None]]:
         """Read a request for the text of tokens.
@@ -52,7 +59,7 @@ class TokenizeEndpoint:
         if any(id >= engine.info.vocabulary_size for id in fields.tokens):
             raise bad_request(f"token ids are below {engine.info.vocabulary_size}", param="tokens")
         text = engine.tokenizer.decode(fields.tokens)
-        return lambda exchange: exchange.answer({"prompt": text, "content": text})
+        return lambda exchange: exchange.answer({"prompt": text, "content": text}, is_large=True)
 
     def _prepared(self, fields: TokenizeFields, exchange: Exchange) -> PreparedTurn:
         budget = TurnBudget(settings=self._turns.settings, asked=None)

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from benchmarks.attack import wire
+from benchmarks.attack import clients, floods, wire
 from benchmarks.attack.asking import CHAT, DECISIONS, HEAD, answered, chat, connections, ok, tool, user
 from benchmarks.attack.fuzz import PATHS, random_body
 from benchmarks.attack.target import KEYS, Target
@@ -220,7 +220,7 @@ ATTACKS: Mapping[str, Attack] = {
         long_messages,
         many_options,
         silent_connections,
-        *(getattr(wire, name) for name in wire.__all__),
+        *(getattr(kind, name) for kind in (wire, clients, floods) for name in kind.__all__),
         odd_numbers,
         deep_arguments,
         at_once,

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -147,14 +147,20 @@ def _headers(key: str, others: Mapping[str, str | bytes]) -> dict[str, str | byt
 
 @contextlib.contextmanager
 def attacked(
-    model: str, folder: Path, *, cap_bytes: int, deadline_s: float = 300, is_short: bool = False
+    model: str,
+    folder: Path,
+    *,
+    cap_bytes: int,
+    deadline_s: float = 300,
+    is_short: bool = False,
+    options: Sequence[str] = (),
 ) -> Iterator[Target]:
-    """Start `agentform serve` with two keys; it is ended with the block, whatever happens."""
+    """Start `agentform serve` with two keys and further `options`; it is ended with the block, whatever happens."""
     keys, log = folder / "keys", folder / "serve.log"
     keys.write_text("\n".join(KEYS) + "\n", encoding="ascii")
     command = [sys.executable, "-m", "agentform", "serve", "--model", model, "--port", "0", "--api-key-file", str(keys)]
     limits = ["--deadline-s", str(deadline_s), "--max-tokens", "8", "--reasoning-tokens", "4", "--grace-s", "2"]
-    with log.open("wb") as out, own_session([*command, *limits], out, COLUMNS="200") as process:
+    with log.open("wb") as out, own_session([*command, *limits, *options], out, COLUMNS="200") as process:
         target = Target(process, 0, log, cap_bytes, is_short)
         target.port = _port(target)
         # A process of its own: threads here that attack would be measured too.

@@ -9,6 +9,7 @@ from typing import Any
 from agentform.errors import EngineError
 from agentform.runtime.engine import ModelInfo
 from agentform.runtime.llama_cpp.core import LlamaCore
+from agentform.runtime.llama_cpp.first_load import try_first
 from agentform.runtime.llama_cpp.memory_plan import LlamaMemoryPlan
 from agentform.runtime.llama_cpp.model import LlamaModel
 from agentform.runtime.llama_cpp.options import LlamaOptions
@@ -45,14 +46,16 @@ class LlamaCppEngine(ScheduledEngine):
 
         Raises:
             InvalidRequest: a setting is out of its range.
-            WeightsCorrupt: no GGUF file that llama.cpp can load.
+            WeightsCorrupt: no GGUF file that llama.cpp can load, or one that it ends the process over.
             MissingDependency: there is no llama.cpp.
             CacheBudgetExceeded: the budget is too small, or more than the machine has.
             EngineError: no model that continues text.
             TypeError: there is no such setting.
         """
         options = replace(options or LlamaOptions(), **keywords)
-        loaded = LlamaModel(Path(model).expanduser(), gpu_layers=gpu_layers)
+        path = Path(model).expanduser()
+        try_first(path, options.try_first)
+        loaded = LlamaModel(path, gpu_layers=gpu_layers)
         try:
             tokenizer = LlamaTokenizer(loaded)
             self._llama = core = LlamaCore(loaded, options)

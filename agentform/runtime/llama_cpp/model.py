@@ -14,9 +14,23 @@ from agentform.errors import EngineError, WeightsCorrupt
 from agentform.runtime.llama_cpp.bindings import Bindings, bindings
 from agentform.runtime.models.gguf_header import check_gguf
 
-__all__ = ["LlamaModel"]
+__all__ = ["LlamaModel", "checked_files"]
 
 _LONGEST_KEY = 256
+
+
+def checked_files(path: Path) -> list[Path]:
+    """The file, or all parts of a split one, whose heads hold nothing that cannot be.
+
+    Raises:
+        WeightsCorrupt: one of them does.
+    """
+    stem, mark, count = path.stem.rpartition("-of-")
+    split = bool(mark) and count.isdigit()
+    files = sorted(path.parent.glob(f"{stem[: stem.rfind('-')]}-*-of-{count}.gguf")) if split else [path]
+    for part in files:
+        check_gguf(part)
+    return files
 
 
 class LlamaModel:
@@ -32,8 +46,8 @@ class LlamaModel:
         """
         self.path = path
         self._gpu_layers = gpu_layers
-        for part in self.files():
-            check_gguf(part)
+        self.paths = checked_files(path)
+        """The file, or all parts of a split one."""
         self.api: Bindings = bindings()
         self._lock = threading.Lock()
         self._handle: int | None = self._load(vocabulary_only)
@@ -110,16 +124,9 @@ class LlamaModel:
     @cached_property
     def digest(self) -> str:
         """Identifies the file without reading its weights: its size and time, and its metadata."""
-        stats = [(part.name, part.stat().st_size, part.stat().st_mtime_ns) for part in self.files()]
+        stats = [(part.name, part.stat().st_size, part.stat().st_mtime_ns) for part in self.paths]
         facts = repr((stats, sorted(self.metadata.items()), "llama.cpp"))
         return hashlib.sha256(facts.encode()).hexdigest()
-
-    def files(self) -> list[Path]:
-        """The file, or all parts of a split one."""
-        stem, mark, count = self.path.stem.rpartition("-of-")
-        if not mark or not count.isdigit():
-            return [self.path]
-        return sorted(self.path.parent.glob(f"{stem[: stem.rfind('-')]}-*-of-{count}.gguf"))
 
     def close(self) -> None:
         """Free it; closing twice is harmless."""

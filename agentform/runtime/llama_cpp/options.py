@@ -44,6 +44,9 @@ class LlamaOptions:
     guess_tokens: bool | None = None
     """Whether a completion that repeats text is computed several tokens to a step, see `prompt_lookup`; by default
     where layers run on a GPU. On a processor a token more costs up to as much as a step of its own."""
+    try_first: bool | None = None
+    """Whether a file that was never loaded here is first loaded in a process of its own, which llama.cpp may end over
+    it; by default unless AGENTFORM_TRIAL_LOAD is 0. Files of the catalogue, which have a digest, need none."""
 
     def __post_init__(self) -> None:
         for name in ("max_batch_tokens", "num_slots", "num_threads"):
