@@ -19,10 +19,7 @@ _LEAST_MEAN = 64
 
 
 class PiecewiseConnection(h11.Connection):
-    """A server's side of HTTP that says that it needs data when others should have their turn first.
-
-    Raises, beside what h11's raises, RemoteProtocolError for a body of too many too small pieces.
-    """
+    """A server's side of HTTP that says that it needs data when others should have their turn first."""
 
     def __init__(self, max_incomplete_event_size: int) -> None:
         super().__init__(h11.SERVER, max_incomplete_event_size)
@@ -36,7 +33,11 @@ class PiecewiseConnection(h11.Connection):
         self.has_more, self._left = False, _AT_ONCE
 
     def next_event(self) -> Any:
-        """See `h11.Connection.next_event`."""
+        """See `h11.Connection.next_event`.
+
+        Raises:
+            RemoteProtocolError: also for a body of too many too small pieces.
+        """
         if self._left == 0:
             self.has_more = True
             return h11.NEED_DATA
