@@ -23,3 +23,5 @@ class GrammarSpec:
     """JSON Schema as JSON text, a regular expression, or a Lark grammar as llguidance reads it."""
     lead: str = ""
     follow: str = ""
+    owner: str = ""
+    """For whom it is compiled and kept: whether somebody else uses it too is not to be told from the time it takes."""

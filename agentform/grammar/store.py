@@ -38,6 +38,7 @@ class Recipe:
 def recipe_key(engine: GrammarEngine, spec: GrammarSpec, vocabulary_digest: str) -> str:
     """A name that changes with the specification, the vocabulary, the engine's version and this format."""
     said = [_FORMAT, engine, version(engine), vocabulary_digest, spec.kind, spec.text, spec.lead, spec.follow]
+    said += [spec.owner] if spec.owner else []
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()
 
 

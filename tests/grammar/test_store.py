@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -154,3 +155,8 @@ def write_enum(vocabulary, tokenizer, num_values, shape):
         assert matcher.allowed()[token]
         matcher.accept(token)
     assert matcher.is_complete()
+
+
+def test_what_is_kept_for_one_owner_is_not_found_by_another():
+    keys = {recipe_key("llguidance", replace(HARD, owner=owner), "vocabulary") for owner in ("", "a", "b")}
+    assert len(keys) == 3

@@ -72,3 +72,15 @@ def test_a_user_is_no_conversation():
     with running(engine) as server:
         httpx.post(server.url + CHAT, json=body)
     assert engine.requests[0].conversation is None
+
+
+@pytest.mark.parametrize(("share_cache", "num_owners"), [(False, 2), (True, 1)])
+def test_compiled_grammars_belong_to_their_key(share_cache, num_owners):
+    engine = ScriptedEngine([Say("5"), Say("5")])
+    body = {"model": "scripted", "messages": [{"role": "user", "content": "Hi."}], "guided_regex": "[0-9]"}
+    with running(engine, api_keys=(KEY, OTHER), share_cache=share_cache) as server:
+        for key in (KEY, OTHER):
+            headers = {"authorization": f"Bearer {key}"}
+            assert httpx.post(server.url + CHAT, json=body, headers=headers, timeout=60).status_code == 200
+    grammars = [request.grammar for request in engine.requests if request.grammar is not None]
+    assert len({grammar.owner for grammar in grammars}) == num_owners
