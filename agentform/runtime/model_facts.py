@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from agentform.runtime.choice import EngineChoice, choose_engine
 from agentform.runtime.free_cores import FreeCores
-from agentform.runtime.models.catalogue import CATALOGUE
 from agentform.runtime.models.machine import Machine, this_machine
 
 if TYPE_CHECKING:
@@ -28,15 +27,12 @@ def facts_of(name: str, *, engine: str | None = None) -> Iterator[tuple[str, str
     yield "why", choice.why
     yield "path", str(choice.path)
     yield "machine", _machine(this_machine())
-    yield from _of_file(name, choice) if choice.engine == "llama_cpp" else _of_folder(choice.path)
+    yield from _of_file(choice) if choice.engine == "llama_cpp" else _of_folder(choice.path)
 
 
-def _of_file(name: str, choice: EngineChoice) -> Iterator[tuple[str, str]]:
-    from agentform.runtime.llama_cpp.first_load import try_first
+def _of_file(choice: EngineChoice) -> Iterator[tuple[str, str]]:
     from agentform.runtime.llama_cpp.model import LlamaModel
 
-    if name not in CATALOGUE:
-        try_first(choice.path)
     model = LlamaModel(choice.path, vocabulary_only=True)
     try:
         yield "library", f"llama.cpp {model.api.version} ({model.api.path})"
