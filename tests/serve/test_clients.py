@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from agentform.runtime.torch.engine import TorchEngine
-from agentform.testing import Say, ScriptedEngine
+from agentform.testing import Fill, Say, ScriptedEngine
 from tests.serve.test_guards import CHAT, KEY
 from tests.support.servers import running
 from tests.support.tiny_model import write_tiny_model
@@ -76,8 +76,9 @@ def test_a_user_is_no_conversation():
 
 @pytest.mark.parametrize(("share_cache", "num_owners"), [(False, 2), (True, 1)])
 def test_compiled_grammars_belong_to_their_key(share_cache, num_owners):
-    engine = ScriptedEngine([Say("5"), Say("5")])
-    body = {"model": "scripted", "messages": [{"role": "user", "content": "Hi."}], "guided_regex": "[0-9]"}
+    engine = ScriptedEngine([Say(""), Fill("Hi", {"note": "x"}), Say(""), Fill("Hi", {"note": "x"})])
+    form = {"type": "object", "properties": {"note": {"type": "string"}}, "required": ["note"]}
+    body = {"model": "scripted", "messages": [{"role": "user", "content": "Hi."}], "guided_json": form}
     with running(engine, api_keys=(KEY, OTHER), share_cache=share_cache) as server:
         for key in (KEY, OTHER):
             headers = {"authorization": f"Bearer {key}"}
