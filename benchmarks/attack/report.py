@@ -28,19 +28,18 @@ _HEALTHY_S = 0.25
 def report(context: Context, model: str, *, num_bodies: int, only: str) -> None:
     """Attack, print, and write what was measured; nothing is hidden that failed."""
     rows: list[dict[str, Any]] = []
-    healths: list[float] = []
     with tempfile.TemporaryDirectory() as place, attacked(model, Path(place), cap_bytes=_CAP_BYTES) as target:
         assert target.is_healthy()
         _warm_up(target)
-        before = target.rss_bytes()
+        before, began = target.rss_bytes(), time.time()
         works: dict[str, Callable[[Target], Any]] = {}
         if only in "random_bodies":
             works["random_bodies"] = lambda target: send_random_bodies(target, num_bodies)
         works |= {name: work for name, work in ATTACKS.items() if only in name}
         for name, work in works.items():
-            rows.append(_row(name, work, target, healths))
+            rows.append(_row(name, work, target))
             context.console.print(rows[-1])
-        after = target.rss_bytes()
+        after, healths = target.rss_bytes(), target.health_since(began)
     context.console.print(_table(rows))
     whole = {
         "rss_before": before,
@@ -66,7 +65,7 @@ def _warm_up(target: Target) -> None:
         assert answered(target.post(CHAT, chat(target, messages=user(text)))).status_code == 200
 
 
-def _row(name: str, work: Callable[[Target], Any], target: Target, healths: list[float]) -> dict[str, Any]:
+def _row(name: str, work: Callable[[Target], Any], target: Target) -> dict[str, Any]:
     target.watch_anew()
     started, fault, said = time.perf_counter(), "", None
     try:
@@ -76,7 +75,6 @@ def _row(name: str, work: Callable[[Target], Any], target: Target, healths: list
     seconds = time.perf_counter() - started
     alive = target.is_alive and target.is_healthy()
     health = target.health_s
-    healths += health
     return {
         "attack": name,
         "withstood": not fault and alive and not target.was_killed,

@@ -108,8 +108,12 @@ class Target:
     @property
     def health_s(self) -> list[float]:
         """Seconds that each answer of `/health` asked for since took; infinite where there was none."""
+        return self.health_since(self._since)
+
+    def health_since(self, when: float) -> list[float]:
+        """The same of all that were asked for since then, in seconds since 1970."""
         asked = [line.split() for line in self._answers()]
-        return [float(seconds) for start, seconds in asked if float(start) >= self._since]
+        return [float(seconds) for start, seconds in asked if float(start) >= when]
 
     def _answers(self) -> list[str]:
         place = self.log.with_name("health")
