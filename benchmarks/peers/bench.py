@@ -93,6 +93,15 @@ class Bench:
                 self.drop(name, str(error))
 
     @property
+    def is_short(self) -> bool:
+        """Whether works leave out some of their cases."""
+        return self.context.quick or self.context.options.get("rounds") is not None
+
+    def rounds(self, usual: int) -> int:
+        """How often a case is measured: once in a quick run, else as often as was asked for."""
+        return 1 if self.context.quick else self.context.options.get("rounds") or usual
+
+    @property
     def names(self) -> list[str]:
         """Who is still there."""
         return list(self.processes)

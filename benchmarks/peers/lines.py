@@ -144,7 +144,7 @@ def _prefill(rows: Sequence[Row]) -> list[Line]:
             bar=2.0,
             against=_LLAMA,
         )
-        for tokens in (512, 1024)
+        for tokens in (128, 512, 1024, 2048)
     ]
 
 

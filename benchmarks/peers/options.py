@@ -26,13 +26,14 @@ WORKS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """`--only`, `--work`, `--model`, `--engine`, `--threads`, `--peers-dir`."""
+    """`--only`, `--work`, `--model`, `--engine`, `--threads`, `--rounds`, `--peers-dir`."""
     peers = [name for name in read_roster() if name != OURS]
     parser.add_argument("--only", nargs="+", choices=peers, metavar="PEER", help=f"some of: {', '.join(peers)}")
     parser.add_argument("--work", type=_works, default=list(WORKS), metavar="a,b,…", help=f"some of: {WORKS}")
     parser.add_argument("--model", choices=list(CATALOGUE), default="smollm2-135m", help="what all run")
     parser.add_argument("--engine", choices=("torch", "llama_cpp"), help="what agentform runs it on")
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1), help="of every peer (at most 2)")
+    parser.add_argument("--rounds", type=_count, help="of works a, d, e, f and g: so many of the shorter kind")
     parser.add_argument("--peers-dir", type=Path, help="where the peers' environments are")
 
 
@@ -41,6 +42,12 @@ def _works(given: str) -> list[str]:
     if unknown := [letter for letter in letters if letter not in WORKS]:
         raise argparse.ArgumentTypeError(f"no work {', '.join(unknown)}: there are {', '.join(WORKS)}")
     return letters
+
+
+def _count(given: str) -> int:
+    if not given.isdigit() or not int(given):
+        raise argparse.ArgumentTypeError(f"{given} is no number of rounds")
+    return int(given)
 
 
 def modules(letters: Sequence[str]) -> list[str]:

@@ -26,8 +26,7 @@ _GOALS = {
     "9 closed fields, warm 500-token prompt": 6.0,
     "a turn of a conversation": 4.0,
     "free text, one token": 1 / 1.1,
-    "reading a prompt of 512 tokens, per token": 1.0,
-    "reading a prompt of 1024 tokens, per token": 1.0,
+    **{f"reading a prompt of {tokens} tokens, per token": 1.0 for tokens in (128, 512, 1024, 2048)},
     "process start to first call": 1.0,
     "memory peak": 1 / 1.2,
 }

@@ -17,8 +17,7 @@ _PROMPT_TOKENS = 500
 
 def measure(bench: Bench) -> None:
     """Rows of work "closed", cases such as "warm 9"."""
-    quick = bench.context.quick
-    rounds, fields = (1, (1, 9)) if quick else (4, FIELDS)
+    rounds, fields = bench.rounds(4), (1, 9) if bench.is_short else FIELDS
     cases = [(state, count) for state in ("warm", "cold") for count in fields]
     bench.check_prompt(_task(bench, 1, "check"))
     _compile(bench, (*fields, SLOPE_FIELDS))

@@ -18,7 +18,7 @@ def measure(bench: Bench) -> None:
     item = Item(id="story", set="", form="", about="", messages=(Message(role="user", content=_ASKED),), fields=())
     task = form_task(bench.tokenizer, item)
     bench.check_prompt(task)
-    rounds = 1 if bench.context.quick else 5
+    rounds = bench.rounds(5)
     for name in bench.names:
         bench.aside(name, text_task(task, max_tokens=8))
     for turn in range(rounds):

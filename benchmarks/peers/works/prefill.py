@@ -8,13 +8,14 @@ from benchmarks.peers.prompts import form_task, text_task
 
 __all__ = ["TOKENS", "measure"]
 
-TOKENS = (512, 1024)
+TOKENS = (128, 512, 1024, 2048)
+_SHORT = TOKENS[:-1]
 
 
 def measure(bench: Bench) -> None:
-    """Rows of work "prefill", cases "512" and "1024"."""
-    for turn in range(1 if bench.context.quick else 4):
-        for tokens in TOKENS:
+    """Rows of work "prefill", cases such as "512"."""
+    for turn in range(bench.rounds(4)):
+        for tokens in _SHORT if bench.is_short else TOKENS:
             task = form_task(bench.tokenizer, timing_item(bench.tokenizer, 1, tokens, f"prefill {turn} {tokens}"))
             bench.check_prompt(task)
             for name in rotated(bench.names, turn):

@@ -32,7 +32,7 @@ def measure(bench: Bench) -> None:
     agentform's memory is measured once more with nothing but its 4-bit weights, which llama.cpp has too. Every file
     was read shortly before: a start that is not measured comes first.
     """
-    rounds = 1 if bench.context.quick else 2
+    rounds = bench.rounds(2)
     call = call_task(bench.tokenizer, _ASKED, TOOLS)
     form = form_task(bench.tokenizer, timing_item(bench.tokenizer, 9, _PROMPT_TOKENS, "memory"))
     for turn in range(-1, rounds):

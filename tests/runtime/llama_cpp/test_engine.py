@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import textwrap
+from contextlib import closing
 
 import anyio
 import pytest
@@ -15,6 +20,7 @@ from agentform.runtime.llama_cpp.engine import LlamaCppEngine
 from agentform.runtime.llama_cpp.model import LlamaModel
 from tests.support.engines import complete, settled
 from tests.support.gguf_zoo import write_sentence_piece_gguf, write_tiny_gguf
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 PROMPT = (5, 9, 30, 77, 120, 8)
@@ -125,6 +131,38 @@ async def test_a_cache_folder_on_a_full_disk_is_no_error(gguf, tmp_path, monkeyp
     assert answer.usage.completion_tokens == 5
     engine.close()
     assert not list(tmp_path.iterdir())
+
+
+KILLED = """
+    import os, sys
+    import anyio
+    from agentform.runtime.engine import GenerateRequest
+    from agentform.runtime.llama_cpp.engine import LlamaCppEngine
+
+    async def write(conversation, prompt):
+        engine = LlamaCppEngine(sys.argv[1], kv_budget_bytes=1 << 20, num_threads=1, cache_dir=sys.argv[2])
+        request = GenerateRequest(prompt_ids=tuple(prompt), max_tokens=4, conversation=conversation)
+        async for _ in engine.generate(request):
+            pass
+        engine.close()
+
+    anyio.run(write, "a", range(3, 103))
+    os.fsync = lambda handle: os.kill(os.getpid(), 9)
+    anyio.run(write, "b", range(103, 203))
+"""
+
+
+def test_a_process_killed_while_it_writes_loses_only_what_it_wrote(gguf, tmp_path):
+    command = [sys.executable, "-c", textwrap.dedent(KILLED), str(gguf), str(tmp_path)]
+    assert subprocess.run(command, check=False, timeout=PATIENCE_S).returncode == -signal.SIGKILL
+
+    async def cached(engine, prompt):
+        return (await complete(engine, tuple(prompt), 1)).usage.cached_tokens
+
+    with closing(LlamaCppEngine(gguf, kv_budget_bytes=1 << 20, num_threads=1, cache_dir=tmp_path)) as engine:
+        assert anyio.run(cached, engine, [*range(3, 103), 7]) == 100
+        assert anyio.run(cached, engine, [*range(103, 203), 7]) == 0
+        engine.integrity()
 
 
 def test_info_says_what_runs_and_why(engine):
