@@ -40,6 +40,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "_util": ("_util", "errors"),
     "messages": (),
     "events": ("messages",),
+    "evidence_html": ("messages", "schema.json_text", "_util.text"),
     "json_schema": ("json_schema", "errors"),
     "schema": ("schema", "json_schema", *LEAVES),
     "grammar": ("grammar", "json_schema", *LEAVES),
@@ -135,6 +136,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "runtime.llama_cpp": ("runtime.llama_cpp", *OWN_MODEL, "grammar", *LEAVES),
     "decoding": ("decoding", "schema", "grammar.spec", "runtime.engine", "events", *LEAVES),
     "forms": (
+        "evidence_html",
         "forms",
         "decoding",
         "schema",
@@ -157,6 +159,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "turn": ("turn", "forms", "decoding", "schema", "grammar.spec", "runtime.engine", "events", *LEAVES),
     "agent": (
         "agent",
+        "evidence_html",
         "turn",
         "forms",
         "decoding",

@@ -9,6 +9,7 @@ from typing_extensions import TypeVar
 
 from agentform.agent.conversation import Conversation
 from agentform.agent.protocols import AgentLike
+from agentform.evidence_html import call_html, evidence_html, shown, text_html, usage_html
 from agentform.messages import Evidence, Message, ToolCall, Usage
 
 __all__ = ["OutputT", "RunFinish", "RunResult"]
@@ -38,6 +39,11 @@ class RunResult(Generic[OutputT]):
     """The agent that answered; another than the one that was asked if it handed over."""
     evidence: tuple[Evidence, ...] = ()
     """How each leaf of an `output_type` got its value."""
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the calls with how each argument was decided, and the answer."""
+        output = evidence_html(self.evidence) if self.evidence else text_html(str(self.output))
+        return shown(text_html(self.reasoning), *map(call_html, self.calls), output, usage_html(self.usage))
 
     @property
     def reasoning(self) -> str:

@@ -8,7 +8,8 @@ from itertools import zip_longest
 from typing import Any, TypeAlias
 
 from agentform.errors import InvalidInput, UnsupportedSchema
-from agentform.messages import JsonValue, Usage
+from agentform.evidence_html import evidence_html, shown, usage_html
+from agentform.messages import Alternative, Evidence, JsonValue, Usage
 from agentform.schema.json_text import text_or_json
 
 __all__ = ["Asked", "Decision", "Decisions", "OneOf", "Score", "YesNo", "require_options"]
@@ -111,6 +112,21 @@ class Decision:
     by: str = ""
     """The decision model that decided; empty where it was the engine's own model."""
 
+    def as_evidence(self, name: str) -> Evidence:
+        """The decision as evidence of a leaf of this name, with all options that it did not take."""
+        others = sorted(self.probabilities, key=lambda option: -option[1])
+        taken = next((at for at, (option, _) in enumerate(others) if option == self.value), None)
+        rest = [Alternative(value=v, probability=p) for at, (v, p) in enumerate(others) if at != taken]
+        return Evidence(
+            pointer=name,
+            value=self.value,
+            how="scored",
+            probability=self.probability,
+            legal_mass=self.legal_mass,
+            alternatives=tuple(rest),
+            by=self.by,
+        )
+
     @property
     def noul(self) -> float:
         """The probability of yes, for questions of yes and no.
@@ -149,6 +165,11 @@ class Decisions(Mapping[str, Decision]):
     usage: Usage
     prompt_usage: Usage = field(default_factory=Usage)
     """Of the request that answered; `usage` also counts the measuring of priors that were not known."""
+
+    def _repr_html_(self) -> str:
+        """For notebooks: each question with its options."""
+        evidence = [decision.as_evidence(name) for name, decision in self.decided.items()]
+        return shown(evidence_html(evidence), usage_html(self.usage, self.prompt_usage))
 
     def __getitem__(self, name: str) -> Decision:
         return self.decided[name]

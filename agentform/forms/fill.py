@@ -17,6 +17,7 @@ from agentform.decoding.thinking import SettledPrompt, Thinking, settle, templat
 from agentform.decoding.token_context import TokenContext, advance
 from agentform.decoding.tool_format import argument_lines, conversation, format_of
 from agentform.errors import InvalidInput
+from agentform.evidence_html import evidence_html, shown, text_html, usage_html
 from agentform.forms.draft import Filling, fill_form
 from agentform.forms.elsewhere import Elsewhere, state_of
 from agentform.forms.label_prior import CONTENT_FREE, PriorStore, priors_of
@@ -45,6 +46,10 @@ class Filled(Generic[T]):
     """Of the request that read the prompt first: how long it is, and how much of it was cached."""
     reasoning: str = ""
     """What the model thought first, where it was asked to."""
+
+    def _repr_html_(self) -> str:
+        """For notebooks: how each leaf got its value."""
+        return shown(text_html(self.reasoning), evidence_html(self.evidence), usage_html(self.usage, self.prompt_usage))
 
     def __getitem__(self, pointer: str) -> Evidence:
         """The evidence for the leaf at a JSON Pointer; KeyError when there is none."""

@@ -34,7 +34,7 @@ def stacked_bars(times_s: Sequence[float], series: Mapping[str, Sequence[int]]) 
     scale = _Times(times_s)
     most = max((sum(column) for column in zip(*series.values(), strict=True)), default=0) or 1
     width = max(1.0, min(24.0, 0.8 * (_WIDTH - _LEFT - _RIGHT) / max(1, len(times_s))))
-    marks = [_grid(share, f"{share * most:,.0f}") for share in (0, 0.5, 1)]
+    marks = [_grid(count / most, f"{count:,}") for count in sorted({0, most // 2, most})]  # whole, and each once
     below = [0] * len(times_s)
     for number, (name, counts) in enumerate(series.items()):
         for index, count in enumerate(counts):

@@ -9,6 +9,7 @@ import pytest
 
 from agentform.runtime.cache.statistics import CacheStatistics, ConversationStatistics
 from agentform.telemetry import HitRateHistory, hit_rate_page
+from agentform.telemetry.charts import stacked_bars
 
 
 def history(num_samples: int, name: str = "anna") -> HitRateHistory:
@@ -37,6 +38,12 @@ def test_rates_tokens_reasons_and_conversations_are_drawn():
     assert len(conversations.findall("circle")) == 5
     assert "75.0%" in page
     assert "375 of 500 prompt tokens reused" in page
+
+
+def test_small_counts_have_whole_ticks_that_differ():
+    for most, ticks in ((1, ["0", "1"]), (2, ["0", "1", "2"]), (5, ["0", "2", "5"])):
+        drawn = stacked_bars([0.0, 1.0], {"cold": [most, 0]})
+        assert re.findall(r'text-anchor="end">([^<]*)<', drawn) == ticks
 
 
 def test_a_higher_rate_is_drawn_higher():
