@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from agentform.runtime.http.retry_policy import RetryPolicy
     from agentform.runtime.llama_cpp.engine import LlamaCppEngine
     from agentform.runtime.llama_cpp.options import LlamaOptions
+    from agentform.runtime.llama_server.engine import LlamaServer
     from agentform.runtime.sglang.client.server import SGLangServer
     from agentform.runtime.sglang.embedded.engine import SGLangEngine
     from agentform.runtime.sglang.plugin.settings import SnapshotSettings
@@ -52,6 +53,7 @@ __all__ = [
     "GenerateRequest",
     "LlamaCppEngine",
     "LlamaOptions",
+    "LlamaServer",
     "ModelInfo",
     "PrecisionPlan",
     "RetryPolicy",
@@ -74,6 +76,7 @@ __all__ = [
 ]
 
 _RUNTIME = "agentform.runtime."
+_SERVERS = {"LlamaServer": "llama_server", "SGLangServer": "sglang"}
 _ON_TORCH = ("torch.", "sglang.embedded.")
 _WHERE = {
     "EngineOptions": "torch.options",
@@ -96,8 +99,8 @@ def __getattr__(name: str) -> Any:
     Raises:
         MissingDependency: the engine's extra is not installed.
     """
-    if name == "SGLangServer":
-        return server_class()
+    if name in _SERVERS:
+        return server_class(_SERVERS[name])[0]
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     needs = torch_extra() if _WHERE[name].startswith(_ON_TORCH) else nullcontext()

@@ -137,6 +137,11 @@ class ModelInfo:
     """How options are best scored with this model, as `agentform tune` found; engines only hand it on."""
     why: str = ""
     """Why this engine runs it, on this machine, in one sentence; empty where there was no choice."""
+    scores: bool = True
+    """Whether `score` is served; without it, choices are written under grammars, and nothing is known of other options.
+    """
+    lacks: tuple[str, ...] = ()
+    """What this engine cannot do that others can, a sentence each."""
 
 
 class Tokenizer(Protocol):

@@ -80,7 +80,7 @@ def test_load_engine_takes_files_and_folders_and_the_settings_of_their_engine(tm
     with pytest.raises(ModelNotFound, match=r"no file .*none\.gguf"):
         load_engine(str(tmp_path / "none.gguf"))
     with pytest.raises(InvalidRequest, match="says what runs it"):
-        load_engine("http://127.0.0.1:1", engine="torch")
+        load_engine("sglang:some/model", engine="torch")
 
 
 def test_this_machine_is_told_without_importing_torch():

@@ -23,15 +23,17 @@ from transformers import PreTrainedModel
 
 from agentform.runtime.engine import Engine
 from agentform.runtime.llama_cpp.engine import LlamaCppEngine
+from agentform.runtime.llama_server.engine import LlamaServer
 from agentform.runtime.sglang.client.server import SGLangServer
 from agentform.runtime.torch.engine import TorchEngine
 from tests.support.gguf_of_model import write_gguf_of
+from tests.support.llama_server import llama_server
 from tests.support.tiny_model import write_tiny_model
 from tests.support.waiting import PATIENCE_S
 
 ENGINES = ["torch", "double"]
 if find_spec("xllamacpp") is not None:
-    ENGINES += ["llama_cpp"]
+    ENGINES += ["llama_cpp", "llama_server"]
 if find_spec("sglang") is not None:
     ENGINES += ["sglang", "server", "router"]
 CONTEXT_TOKENS = 512
@@ -106,6 +108,21 @@ def llama_cpp_engine(seam_model, tmp_path_factory):
     yield Served(engine=engine, num_running=num_running)
     engine.integrity()
     engine.close()
+
+
+@pytest.fixture(scope="session")
+def llama_server_engine(seam_model, tmp_path_factory):
+    """Over HTTP to llama.cpp's own server, as a process."""
+    gguf = write_gguf_of(deepcopy(seam_model.reference), tmp_path_factory.mktemp("seam_gguf") / "seam.gguf")
+    with llama_server(gguf, context_tokens=CONTEXT_TOKENS, num_slots=4) as url:
+
+        async def num_running() -> int:
+            slots = (await anyio.to_thread.run_sync(httpx.get, f"{url}/slots")).json()
+            return sum(slot["is_processing"] for slot in slots)
+
+        engine = LlamaServer(url)
+        yield Served(engine=engine, num_running=num_running)
+        anyio.run(engine.aclose)
 
 
 @pytest.fixture(scope="session")

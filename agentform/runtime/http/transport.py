@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, suppress
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -54,19 +56,31 @@ class Transport:
         self._connection = connection
         self._options = connection.options()
         self._retries = connection.retries
+        self._lock = threading.Lock()
+        self._kept_now: httpx.Client | None = None
         self._client_of_loop: RunVar[_Kept] = RunVar(f"agentform.http.{uuid.uuid4()}")
 
     def ask_now(self, method: str, path: str, body: Any = None) -> Any:
         """Ask, and wait without an event loop; `None` where the server knows no such path."""
         with httpx.Client(**self._options, transport=self._connection.transport) as client:
-            num_failed = 0
-            while True:
-                try:
-                    response = client.request(method, path, content=_encoded(body), headers=_JSON)
-                    return None if response.status_code == 404 else self._json_of(response)
-                except (Failure, httpx.HTTPError) as error:
-                    num_failed += 1
-                    time.sleep(self._wait_s(self._failure(error), num_failed))
+            return self._asked_now(client, method, path, body)
+
+    def ask_again_now(self, method: str, path: str, body: Any = None) -> Any:
+        """As `ask_now`, over a connection that is kept for the next time; from any thread."""
+        with self._lock:
+            if self._kept_now is None:
+                self._kept_now = httpx.Client(**self._options, transport=self._connection.transport)
+        return self._asked_now(self._kept_now, method, path, body)
+
+    def _asked_now(self, client: httpx.Client, method: str, path: str, body: Any) -> Any:
+        num_failed = 0
+        while True:
+            try:
+                response = client.request(method, path, content=_encoded(body), headers=_JSON)
+                return None if response.status_code == 404 else self._json_of(response)
+            except (Failure, httpx.HTTPError) as error:
+                num_failed += 1
+                time.sleep(self._wait_s(self._failure(error), num_failed))
 
     async def ask(self, path: str, body: Any, *, headers: Mapping[str, str] | None = None) -> Any:
         """Post, again if need be, and wait for the whole reply."""
@@ -130,7 +144,11 @@ class Transport:
                 await client.send(cancellable(request))
 
     async def aclose(self) -> None:
-        """Close the connections of the running event loop."""
+        """Close the connections of the running event loop, and the one that is kept outside of any."""
+        with self._lock:
+            kept_now, self._kept_now = self._kept_now, None
+        if kept_now is not None:
+            kept_now.close()
         kept = self._client_of_loop.get(None)
         if kept is not None:
             await kept.keeper.aclose()
@@ -167,7 +185,7 @@ class Transport:
             return wait
         error = failure.error
         if num_failed > 1:
-            error = type(error)(f"{error}; tried {num_failed} times")
+            error = _saying(error, f"{error}; tried {num_failed} times")
         raise self._shown(error) from failure
 
     async def _open(
@@ -236,7 +254,7 @@ class Transport:
     def _shown(self, error: AgentformError) -> AgentformError:
         """The error without the key, should a server or proxy have echoed it."""
         key = self._connection.api_key
-        return type(error)(str(error).replace(key, "…")) if key and key in str(error) else error
+        return _saying(error, str(error).replace(key, "…")) if key and key in str(error) else error
 
 
 def of_error_event(event: Mapping[str, Any], where: str) -> Failure | None:
@@ -273,6 +291,13 @@ async def _close(response: httpx.Response, pieces: AsyncIterator[bytes]) -> None
         with suppress(httpx.HTTPError, httpx.StreamError):
             async for _ in pieces:
                 pass
+
+
+def _saying(error: AgentformError, text: str) -> AgentformError:
+    """The error with another message."""
+    said = copy(error)
+    said.args = (text,)
+    return said
 
 
 def _encoded(body: Any) -> bytes | None:

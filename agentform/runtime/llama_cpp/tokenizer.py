@@ -11,17 +11,14 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from agentform.errors import EngineError, InvalidRequest
 from agentform.runtime.llama_cpp.model import LlamaModel
 from agentform.runtime.tokenizer.chat_template import ChatTemplate
-from agentform.runtime.tokenizer.control_text import ControlText
-from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
-from agentform.runtime.tokenizer.template_probe import turn_end
+from agentform.runtime.tokenizer.llama_text import LlamaMark, LlamaTextTokenizer
 
 if TYPE_CHECKING:
     from agentform.grammar.vocabulary import ReadTokenizer
@@ -32,22 +29,9 @@ _UNKNOWN, _UNUSED, _CONTROL, _USER_DEFINED = 1 << 0, 1 << 1, 1 << 3, 1 << 4
 _LSTRIP, _RSTRIP, _SINGLE_WORD = 1 << 7, 1 << 8, 1 << 9
 _NONE = -1
 _FIRST_PIECE_BYTES = 64
-_SENTINELS = ("\n", "\x01", ".")
-"""What may stand before a text so that it is not a text's beginning; one that no token joins with what follows."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Mark:
-    """A control token, with the names that the `tokenizers` library gives its properties."""
-
-    content: str
-    special: bool
-    lstrip: bool
-    rstrip: bool
-    single_word: bool
-
-
-class LlamaTokenizer(HFTokenizer):
+class LlamaTokenizer(LlamaTextTokenizer):
     """Implements `agentform.runtime.engine.Tokenizer`; safe to use from several threads.
 
     What a template renders and how data is kept from becoming control is `HFTokenizer`'s; ids come from llama.cpp.
@@ -70,22 +54,7 @@ class LlamaTokenizer(HFTokenizer):
         self._ends = frozenset(i for i in range(self._size) if ends(vocabulary, i))
         self._digest = model.digest
         self._template = _template(model, self._named_tokens())
-        marks = self._marks()
-        self.special_ids = frozenset(i for i, mark in marks.items() if mark.special)
-        structural = [mark.content for mark in marks.values() if not mark.special]
-        self._structural = tuple(sorted(structural, key=len, reverse=True))
-        self._control_text = ControlText(
-            special=[mark.content for mark in marks.values() if mark.special], structural=structural
-        )
-        self._control_tokens = {mark.content: (i, mark) for i, mark in marks.items()}  # type: ignore[assignment]
-        self.control_ids = frozenset(marks)
-
-    @cached_property
-    def eos_ids(self) -> frozenset[int]:
-        """Ids that end an assistant turn: those the file marks so, and what the template writes after an answer."""
-        spelt = turn_end(self._template, self._control_tokens)
-        named = self._control_tokens.get(spelt) if spelt else None
-        return self._ends | ({named[0]} if named is not None else frozenset())
+        self._set_marks(self._marks())
 
     @property
     def vocabulary_size(self) -> int:
@@ -109,21 +78,6 @@ class LlamaTokenizer(HFTokenizer):
             encode=self._encode_inside,
             json=lambda: self.tokenizer_json,
         )
-
-    def encode(self, text: str, *, control: bool = False) -> tuple[int, ...]:
-        """Token ids of `text`, nothing added; spelt control tokens are data unless `control` is true.
-
-        Raises:
-            InvalidRequest: `text` is not valid Unicode.
-        """
-        if control:
-            return self._native(text, parse=True)
-        first, *rest = self._broken_up(text)
-        return sum(map(self._encode_inside, rest), self._native(first, parse=False))
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """The text of `ids`, special tokens spelt out; incomplete UTF-8 becomes U+FFFD."""
-        return b"".join(map(self.token_bytes, ids)).decode(errors="replace")
 
     def let_go(self) -> None:
         """The model is about to be freed; what comes later is read from the file's vocabulary alone."""
@@ -161,42 +115,6 @@ class LlamaTokenizer(HFTokenizer):
                     return tuple(ids[:num])
                 room = -num
 
-    def _encode_inside(self, text: str) -> tuple[int, ...]:
-        """Ids of text that stands after other text: without the space that some vocabularies put before a text."""
-        ids = self._native(text, parse=False)
-        if b"".join(map(self.token_bytes, ids)) == text.encode():
-            return ids
-        for sentinel in _SENTINELS:
-            found = self._after(sentinel, text)
-            if found is not None:
-                return found
-        return ids
-
-    def _after(self, sentinel: str, text: str) -> tuple[int, ...] | None:
-        """Ids of `text` after a sentinel; `None` where a token holds parts of both."""
-        ids, whole = self._native(sentinel + text, parse=False), (sentinel + text).encode()
-        left = sum(len(self.token_bytes(i)) for i in ids) - len(text.encode())
-        for index, token in enumerate(ids):
-            if left == 0:
-                told = b"".join(map(self.token_bytes, ids[index:]))
-                return ids[index:] if whole.endswith(told) and told == text.encode() else None
-            left -= len(self.token_bytes(token))
-        return None
-
-    def _broken_up(self, text: str) -> list[str]:
-        """Pieces of `text` that together are it, none of which spells a token that llama.cpp always reads."""
-        pieces = [text]
-        for mark in self._structural:
-            parted: list[str] = []
-            for piece in pieces:
-                head, *tail = piece.split(mark)
-                parted.append(head + (mark[:1] if tail else ""))
-                parted += [
-                    mark[1:] + each + (mark[:1] if index < len(tail) - 1 else "") for index, each in enumerate(tail)
-                ]
-            pieces = parted
-        return pieces
-
     def _named_tokens(self) -> dict[str, str]:
         api, vocabulary = self._model.api, self._model.vocabulary
         ids = {"bos_token": api.llama_vocab_bos(vocabulary), "eos_token": api.llama_vocab_eos(vocabulary)}
@@ -207,9 +125,9 @@ class LlamaTokenizer(HFTokenizer):
         piece = self._model.api.llama_token_to_piece
         return _piece(piece, self._model.vocabulary, token_id, buffer).decode(errors="replace")
 
-    def _marks(self) -> dict[int, _Mark]:
+    def _marks(self) -> dict[int, LlamaMark]:
         """Control tokens, and the file's own additions that the template writes."""
-        found: dict[int, _Mark] = {}
+        found: dict[int, LlamaMark] = {}
         for i, kind in enumerate(self._kinds):
             if not kind & (_CONTROL | _USER_DEFINED):
                 continue
@@ -220,8 +138,8 @@ class LlamaTokenizer(HFTokenizer):
         return found
 
 
-def _mark(content: str, kind: int, *, special: bool) -> _Mark:
-    return _Mark(
+def _mark(content: str, kind: int, *, special: bool) -> LlamaMark:
+    return LlamaMark(
         content=content,
         special=special,
         lstrip=bool(kind & _LSTRIP),

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from agentform.errors import EngineError, EngineUnauthorized, EngineUnavailable, InvalidRequest
+from agentform.runtime.http.retry_policy import RetryPolicy
+from agentform.runtime.load import load_engine
+from agentform.runtime.server_choice import which_server
+
+MODELS = {"object": "list", "data": [{"id": "m"}]}
+
+
+def served(**replies):
+    """A server that answers some paths, each with its JSON or status."""
+
+    def answer(request):
+        said = replies.get(request.url.path.strip("/").replace("/", "_"), 404)
+        return httpx.Response(said) if isinstance(said, int) else httpx.Response(200, json=said)
+
+    return {"transport": httpx.MockTransport(answer), "retries": RetryPolicy(retries=0)}
+
+
+@pytest.mark.parametrize(
+    ("replies", "kind"),
+    [
+        ({"get_model_info": {"model_path": "m", "is_generation": True}, "v1_models": MODELS}, "sglang"),
+        ({"props": {"default_generation_settings": {"n_ctx": 1}}, "v1_models": MODELS}, "llama_server"),
+        ({"v1_models": MODELS}, "openai"),
+        ({"get_model_info": {"error": "Unexpected endpoint"}, "props": {"error": "no"}, "v1_models": MODELS}, "openai"),
+        ({"get_model_info": 405, "props": 400, "v1_models": MODELS}, "openai"),
+        ({"get_model_info": 401, "props": 403, "v1_models": MODELS}, "openai"),
+    ],
+)
+@pytest.mark.parametrize("url", ["http://host:1", "http://host:1/v1"])
+def test_a_server_is_known_by_what_it_says_of_itself(replies, kind, url):
+    assert which_server(url, served(**replies)) == kind
+
+
+def test_what_nobody_knows_is_named_with_all_that_it_answered():
+    with pytest.raises(EngineError, match=r"/get_model_info: 404; /props: .*hello.*; /v1/models: .*500.*engine="):
+        which_server("http://host:1", served(props={"hello": 1}, v1_models=500))
+
+
+def test_who_refuses_the_key_and_who_is_not_there_are_told():
+    with pytest.raises(EngineUnauthorized):
+        which_server("http://host:1", served(get_model_info=401, props=401, v1_models=401))
+    with pytest.raises(EngineUnavailable):
+        which_server("http://host:1", served(get_model_info=503))
+
+
+def test_an_engine_of_this_process_does_not_run_what_is_a_server():
+    with pytest.raises(InvalidRequest, match="names its kind"):
+        load_engine("http://host:1", engine="torch")
+
+
+def test_a_server_of_openais_interface_alone_is_no_engine_and_told_so():
+    with pytest.raises(EngineError, match="OpenAI's interface only"):
+        load_engine("http://host:1", **served(v1_models=MODELS))
