@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
-from agentform.messages import JsonValue, Usage
+from agentform.messages import JsonValue, Message, ToolCall, Usage
 
 __all__ = ["Done", "Observer", "Operation", "Report", "RunObserved", "ToolObserved", "TurnObserved", "observed"]
 
@@ -35,6 +35,10 @@ class TurnObserved:
     conversation: str
     step: int
     """Number of the turn in its run, from 0."""
+    messages: tuple[Message, ...] | None = None
+    """The conversation that the turn answers; `None` unless the observer asks for content."""
+    tools: tuple[Mapping[str, JsonValue], ...] | None = None
+    """Definitions of the tools that may be called, in OpenAI's layout; `None` unless the observer asks for content."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +71,8 @@ class Done:
     """Class name of the error that a tool raised and that was fed back to the model."""
     content: str | None = None
     """The answer, the turn's free text or the tool's result; `None` unless the observer asks for content."""
+    tool_calls: tuple[ToolCall, ...] | None = None
+    """The turn's calls with their arguments; `None` unless the observer asks for content."""
 
 
 Report: TypeAlias = Callable[[Done], None]
@@ -100,12 +106,14 @@ def observed(observers: Sequence[Observer], operation: Operation) -> Generator[R
 
         def report(done: Done) -> None:
             for content, each in reports:
-                each(done if content else replace(done, content=None))
+                each(done if content else replace(done, content=None, tool_calls=None))
 
         yield report
 
 
 def _shown(operation: Operation, content: bool) -> Operation:
-    if content or not isinstance(operation, ToolObserved):
+    if content or isinstance(operation, RunObserved):
         return operation
-    return replace(operation, arguments=None)
+    if isinstance(operation, ToolObserved):
+        return replace(operation, arguments=None)
+    return replace(operation, messages=None, tools=None)

@@ -123,16 +123,33 @@ class Run:
         model = agent.engine.info
         barred = frozenset(agent.handoffs) if self._num_handoffs >= self.limits.handoffs else frozenset[str]()
         options = TurnOptions(may_call=self._finish == "answer", form=self._form, barred=barred)
-        operation = TurnObserved(agent=agent.name, model=model.name, conversation=talk.id, step=step)
+        operation = TurnObserved(
+            agent=agent.name,
+            model=model.name,
+            conversation=talk.id,
+            step=step,
+            messages=tuple(talk.messages) if self._shows_content else None,
+            tools=self._offered(options) if self._shows_content else None,
+        )
         with observed(self.observers, operation) as report:
             turn = await agent.caller.turn(
                 self.session, talk.messages, past=talk.past(model.digest), options=options, emit=self.emit
             )
             usage = self.session.turn_usage
             calls = tuple(call.name for call in turn.message.calls)
-            report(Done(usage=usage, finish=turn.finish, calls=calls, content=turn.message.content))
+            made = turn.message.calls
+            report(
+                Done(usage=usage, finish=turn.finish, calls=calls, content=turn.message.content, tool_calls=tuple(made))
+            )
         await self.emit(TurnFinished(step=step, usage=usage, total=self.session.usage))
         return turn
+
+    def _offered(self, options: TurnOptions) -> tuple[dict[str, Any], ...]:
+        return tuple(tool.definition() for tool in self.agent.tools.values()) if options.may_call else ()
+
+    @property
+    def _shows_content(self) -> bool:
+        return any(observer.content for observer in self.observers)
 
     def _repeated(self, calls: Sequence[ToolCall]) -> ToolCall | None:
         """The first of the calls that was made as often as it may be."""

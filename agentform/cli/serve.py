@@ -53,7 +53,7 @@ def serve_model(
     except ImportError as error:
         raise MissingDependency(f"agentform serve needs its extra: {install_line('serve')}") from error
     # Plain lines: rich takes two milliseconds of the event loop for each.
-    logging.basicConfig(level=logging.INFO, format=_LINE, datefmt="%Y-%m-%d %H:%M:%S", stream=console.file)
+    logging.basicConfig(level=logging.INFO, format=_line(settings), datefmt="%Y-%m-%d %H:%M:%S", stream=console.file)
     second = None if decider is None else load_decider(decider)
     listener = _listen(settings)
     started = time.perf_counter()
@@ -83,6 +83,11 @@ def serve_model(
                 await engine.aclose()
 
     anyio.run(run)
+
+
+def _line(settings: ServerSettings) -> str:
+    """How lines are laid out; those of JSON hold nothing else."""
+    return "%(message)s" if settings.access_log == "json" else _LINE
 
 
 def _listen(settings: ServerSettings) -> socket.socket:

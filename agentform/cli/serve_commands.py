@@ -43,6 +43,12 @@ def serve(
     ] = None,
     page: Annotated[bool, typer.Option("--page", help="Show turns as they happen, on a page at /page.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse fields that have no effect.")] = False,
+    access_log: Annotated[
+        Literal["text", "json", "off"], typer.Option(help="A line for each request, with its path, time and tokens.")
+    ] = "text",
+    trace: Annotated[
+        bool, typer.Option("--trace", help="OpenTelemetry spans for requests, by the providers of this process.")
+    ] = False,
 ) -> None:
     """Serve an OpenAI-compatible API: chat completions with tools and schemas, typed decisions."""
     from agentform.cli.serve import serve_model
@@ -65,6 +71,8 @@ def serve(
         responses_file=responses_file,
         page=page,
         strict=strict,
+        access_log=access_log,
+        trace=trace,
     )
     serve_model(Console(stderr=True), model, settings, cache_dir=cache_dir, decider=decider, num_threads=num_threads)
 

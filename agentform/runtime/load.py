@@ -99,7 +99,7 @@ def _torch(choice: EngineChoice, name: str, options: dict[str, Any]) -> TorchEng
         return TorchEngine(choice.path, name=name, why=choice.why, **options)
 
 
-def _server(name: str, asked: str | None, options: dict[str, Any]) -> Engine:
+def _server(name: str, asked: str | None, options: dict[str, Any]) -> Any:
     """The engine for what answers at a URL.
 
     Raises:

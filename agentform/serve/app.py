@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -38,9 +39,14 @@ from agentform.serve.responses import ResponsesEndpoint
 from agentform.serve.settings import ServerSettings
 from agentform.serve.systemone import SystemOneEndpoint, model_entry
 from agentform.serve.tokenize_endpoint import TokenizeEndpoint
+from agentform.serve.tracing import RequestSpans
 from agentform.serve.turns import Turns
+from agentform.telemetry import traced
 from agentform.tools.toolset import Toolbox
 from agentform.turn.reasoning import Reasoning
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import TracerProvider
 
 __all__ = ["Service"]
 
@@ -62,10 +68,14 @@ class Service:
     """Tools that are run here for the page at `/page`; those of requests are run by whoever sent them."""
     instructions: str = ""
     """The system message that the page begins with."""
+    tracer_provider: TracerProvider | None = None
+    """Makes the spans of `ServerSettings.trace`, by default the global one."""
 
     def __post_init__(self) -> None:
         settings = self.settings
         self.model = settings.served_name or self.engine.info.name
+        if settings.trace:
+            self.engine = traced(self.engine, tracer_provider=self.tracer_provider)
         self.admission = Admission(
             max_running=settings.max_running, max_queued=settings.max_queued, deadline_s=settings.deadline_s
         )
@@ -83,12 +93,18 @@ class Service:
             routes=routes,
             middleware=[
                 Middleware(PathGuard, paths=paths),
-                Middleware(Recorder, metrics=self.metrics, paths=paths),
+                Middleware(Recorder, metrics=self.metrics, paths=paths, access_log=self.settings.access_log),
+                *self._spans(paths),
                 Middleware(FramingGuard),
                 guard,
             ],
             exception_handlers={HTTPException: _not_here},
         )
+
+    def _spans(self, paths: list[str]) -> list[Middleware]:
+        if not self.settings.trace:
+            return []
+        return [Middleware(RequestSpans, paths=paths, tracer_provider=self.tracer_provider)]
 
     def _routes(self) -> list[Route]:
         clients = Clients(self.engine, self.settings.api_keys, self._responder, share_cache=self.settings.share_cache)
@@ -151,7 +167,8 @@ class Service:
         return JSONResponse({"status": state, "model": self.model}, status_code=200 if state == "ok" else 503)
 
     async def _metrics_text(self, request: Request) -> Response:
-        return Response(self.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        text, content_type = self.metrics.exposition(request.headers.get("accept", ""))
+        return Response(text, headers={"content-type": content_type, "vary": "accept"})
 
     async def _models(self, request: Request) -> Response:
         """OpenAI's list, which is also Anthropic's, and beside it the one of System One."""

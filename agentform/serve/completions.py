@@ -24,6 +24,7 @@ from agentform.serve.exchange import Exchange
 from agentform.serve.foreign_fields import tell_ignored
 from agentform.serve.parsing import parse
 from agentform.serve.problems import bad_request
+from agentform.serve.request_record import count_tokens
 from agentform.serve.turns import Turns
 
 __all__ = ["CompletionsEndpoint"]
@@ -145,7 +146,7 @@ class CompletionsEndpoint:
             }
             for at, (written, logprobs) in enumerate(done)
         ]
-        self._count([written for written, _ in done])
+        self._count(exchange, [written for written, _ in done])
         body = _head(self._turns.model) | {"choices": choices, "usage": _usage([written for written, _ in done])}
         await exchange.answer(body)
 
@@ -160,12 +161,12 @@ class CompletionsEndpoint:
         await exchange.event(head | {"choices": [choice]})
         if fields.stream_options is not None and fields.stream_options.include_usage:
             await exchange.event(head | {"choices": [], "usage": _usage([written])})
-        self._count([written])
+        self._count(exchange, [written])
         await exchange.end()
 
-    def _count(self, texts: Sequence[_ContinuedText]) -> None:
+    def _count(self, exchange: Exchange, texts: Sequence[_ContinuedText]) -> None:
         for written in texts:
-            self._turns.metrics.tokens(written.usage, written.usage)
+            count_tokens(exchange.request.scope, self._turns.metrics, written.usage, written.usage)
 
 
 def _begun(asked: _Continuation) -> _ContinuedText:

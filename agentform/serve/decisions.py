@@ -30,6 +30,7 @@ from agentform.serve.option_limit import require_few_options
 from agentform.serve.parsing import parse
 from agentform.serve.past_arguments import past_arguments
 from agentform.serve.problems import bad_request, model_not_found
+from agentform.serve.request_record import count_tokens
 
 __all__ = ["DecisionEndpoint"]
 
@@ -71,7 +72,7 @@ class DecisionEndpoint:
             decisions = await decide_together(
                 engine, said, questions, instructions=instructions, limits=Limits(), priors=self._priors
             )
-            self._metrics.tokens(decisions.prompt_usage, decisions.usage)
+            count_tokens(exchange.request.scope, self._metrics, decisions.prompt_usage, decisions.usage)
             await exchange.answer(self._body(asked, decisions))
 
         return work

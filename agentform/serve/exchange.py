@@ -20,6 +20,7 @@ from agentform.serve.admission import Admission
 from agentform.serve.freed_memory import FreedMemory
 from agentform.serve.problems import Problem, Refused, problem_of
 from agentform.serve.receive import BodyMemory, read_body
+from agentform.serve.request_record import record_of
 from agentform.serve.settings import ServerSettings
 
 __all__ = ["Exchange", "Handler", "exchange_app", "logged_problem_of", "send_json", "send_problem"]
@@ -147,6 +148,8 @@ async def _work(
 ) -> None:
     try:
         async with admission.admit():
+            if (record := record_of(exchange.request.scope)) is not None:
+                record.admitted()
             # Off the event loop: schemas of tools are compiled here. A client that goes does not wait for it.
             work = await REQUESTS.run(handler, body, exchange)
             await work(exchange)

@@ -5,10 +5,7 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import logging
-import time
-import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from hashlib import sha256
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -18,10 +15,13 @@ from agentform.serve.clients import CLIENT, client_of
 from agentform.serve.exchange import send_problem
 from agentform.serve.metrics import ServerMetrics
 from agentform.serve.problems import Problem
+from agentform.serve.request_record import AccessLog, RequestRecord
 
 __all__ = ["FramingGuard", "KeyGuard", "LocalGuard", "PathGuard", "Recorder"]
 
 _LOG = logging.getLogger("agentform.serve")
+ASKED_PATH = "agentform.asked_path"
+"""Where a request's own path is kept that is served under another."""
 _REQUEST_ID = ("x-request-id", "x-typesafe-request-id", "request-id")
 """Where the clients of OpenAI's API, of System One and of Anthropic's look for it."""
 
@@ -114,15 +114,19 @@ class PathGuard:
         meant = path.rstrip("/") or "/"
         if meant not in self._paths and f"/v1{meant}" in self._paths:
             meant = f"/v1{meant}"
-        await self._app(scope if meant == path else {**scope, "path": meant, "raw_path": meant.encode()}, receive, send)
+        known = {**scope, "path": meant, "raw_path": meant.encode(), ASKED_PATH: path}
+        await self._app(scope if meant == path else known, receive, send)
 
 
 class Recorder:
-    """Gives each request an id, and counts and logs it: its path, status and time, and nothing that it said."""
+    """Gives each request an id, and counts and logs it: its path, status, time and tokens, and nothing that it said."""
 
-    def __init__(self, app: ASGIApp, *, metrics: ServerMetrics, paths: Sequence[str]) -> None:
+    def __init__(
+        self, app: ASGIApp, *, metrics: ServerMetrics, paths: Sequence[str], access_log: AccessLog = "text"
+    ) -> None:
         self._app = app
         self._metrics = metrics
+        self._access_log: AccessLog = access_log
         self._paths = frozenset(paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -132,7 +136,9 @@ class Recorder:
             return
         # Paths that do not exist are one, so that nobody can fill the metrics with names.
         path = scope["path"] if scope["path"] in self._paths else "other"
-        request = _Recorded(method=scope["method"], path=path)
+        asked = scope.get(ASKED_PATH, scope["path"])
+        request = RequestRecord(method=scope["method"], path=path, asked_path=asked, metrics=self._metrics)
+        request.put_into(scope)
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -148,23 +154,10 @@ class Recorder:
         finally:
             self._record(request)
 
-    def _record(self, request: _Recorded) -> None:
+    def _record(self, request: RequestRecord) -> None:
         """Once, where the answer ends: what is tidied up after it is not the client's time."""
         if request.is_done:
             return
-        request.is_done = True
-        seconds = time.perf_counter() - request.started
-        self._metrics.request(path=request.path, status=request.status, seconds=seconds)
-        _LOG.info("%s %s %s %d %.3fs", request.id, request.method, request.path, request.status, seconds)
-
-
-@dataclass(kw_only=True)
-class _Recorded:
-    """A request, and what has become of it so far."""
-
-    method: str
-    path: str
-    status: int = 499
-    id: str = field(default_factory=lambda: f"req_{uuid.uuid4().hex}")
-    started: float = field(default_factory=time.perf_counter)
-    is_done: bool = False
+        seconds = request.end()
+        if self._access_log != "off":
+            _LOG.info("%s", request.line(seconds, self._access_log))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+import platform
+from importlib.metadata import version
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+from prometheus_client.exposition import choose_encoder
 
 from agentform.messages import Usage
 from agentform.runtime.engine import Engine
@@ -11,6 +15,7 @@ from agentform.telemetry import export_cache
 
 __all__ = ["ServerMetrics"]
 
+_TOKEN_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 _SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 
 
@@ -34,10 +39,35 @@ class ServerMetrics:
             buckets=_SECONDS,
         )
         self._tokens = Counter("agentform_http_tokens", "Tokens of served requests.", ["kind"], registry=registry)
+        self._queue_s = self._histogram("queue_seconds", "Time that a request waited for others to end.", _SECONDS)
+        self._first_s = self._histogram(
+            "time_to_first_token_seconds", "Time from a request to the first text of its answer.", _SECONDS
+        )
+        self._between_s = self._histogram(
+            "inter_token_seconds", "Time between a piece of an answer's text and the next.", _TOKEN_SECONDS
+        )
+        Info("agentform_build", "What is running.", registry=registry).info(
+            {"version": version("agentform"), "python": platform.python_version(), "model": engine.info.name}
+        )
         running = Gauge("agentform_http_running", "Requests that are worked on.", registry=registry)
         running.set_function(lambda: admission.running)
         queued = Gauge("agentform_http_queued", "Requests that wait.", registry=registry)
         queued.set_function(lambda: admission.queued)
+
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(f"agentform_http_{name}", text, ["path"], registry=self._registry, buckets=buckets)
+
+    def queued(self, *, path: str, seconds: float) -> None:
+        """Note how long a request waited."""
+        self._queue_s.labels(path=path).observe(seconds)
+
+    def first_token(self, *, path: str, seconds: float) -> None:
+        """Note when the first text of an answer came."""
+        self._first_s.labels(path=path).observe(seconds)
+
+    def between_tokens(self, *, path: str, seconds: float) -> None:
+        """Note how long text was waited for after the text before."""
+        self._between_s.labels(path=path).observe(seconds)
 
     def request(self, *, path: str, status: int, seconds: float) -> None:
         """Count a request that has ended."""
@@ -52,4 +82,9 @@ class ServerMetrics:
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""
-        return generate_latest(self._registry)
+        return self.exposition("")[0]
+
+    def exposition(self, accept: str) -> tuple[bytes, str]:
+        """All metrics in the format that an `Accept` header asks for, Prometheus' text or OpenMetrics; and its type."""
+        encode, content_type = choose_encoder(accept)
+        return encode(self._registry), content_type

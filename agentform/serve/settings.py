@@ -71,6 +71,11 @@ class ServerSettings:
     """Whether there is a page at `/page` that shows turns as they happen. Its files are open without a key."""
     strict: bool = False
     """Whether fields that have no effect are refused, not ignored."""
+    access_log: Literal["text", "json", "off"] = "text"
+    """A line for each request: its id, method, path, status, seconds and tokens."""
+    trace: bool = False
+    """Whether requests are OpenTelemetry spans, which go on from a client's `traceparent`; the extra "otel" is needed.
+    """
 
     def __post_init__(self) -> None:
         for name in ("max_running", "max_body_bytes", "max_tokens"):

@@ -19,6 +19,7 @@ from agentform.serve.metrics import ServerMetrics
 from agentform.serve.option_limit import require_few_options
 from agentform.serve.parsing import parse
 from agentform.serve.problems import Problem, Refused, bad_request, model_not_found
+from agentform.serve.request_record import count_tokens
 from agentform.serve.systemone_fields import (
     NoulQuestion,
     ScoreQuestion,
@@ -86,7 +87,7 @@ class SystemOneEndpoint:
             decisions = Decisions(decided={}, usage=Usage())
             if open_ones:
                 decisions = await decide_isolated(engine, state, open_ones, limits=Limits(), priors=self._priors)
-            self._metrics.tokens(decisions.prompt_usage, decisions.usage)
+            count_tokens(exchange.request.scope, self._metrics, decisions.prompt_usage, decisions.usage)
             bodies = {
                 name: answer_body(asked, _legend(fields.questions[name]), decisions.get(name))
                 for name, asked in questions.items()

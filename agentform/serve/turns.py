@@ -20,6 +20,7 @@ from agentform.serve.exchange import Exchange
 from agentform.serve.kept_toolboxes import KeptToolboxes
 from agentform.serve.metrics import ServerMetrics
 from agentform.serve.problems import bad_request, model_not_found
+from agentform.serve.request_record import count_tokens, record_of
 from agentform.serve.settings import ServerSettings
 from agentform.serve.turn_request import TurnRequest, toolbox_of, tools_key
 from agentform.tools.toolset import Toolbox
@@ -127,7 +128,7 @@ class PreparedTurn:
         Raises:
             AgentformError: what `Responder.respond` raises.
         """
-        work = [partial(self._respond, at, self._tell_repeated) for at in range(self.request.num_answers)]
+        work = [partial(self._respond, at, self._tell) for at in range(self.request.num_answers)]
         done = await at_once(work)
         self._count(done)
         return done
@@ -145,7 +146,7 @@ class PreparedTurn:
 
             async def one(at: int) -> Response:
                 async def tell(event: Event) -> None:
-                    await self._tell_repeated(event)
+                    await self._tell(event)
                     if not isinstance(event, CallRepeated):
                         await send(AnswerEvent(at, event))
 
@@ -176,11 +177,13 @@ class PreparedTurn:
             emit=emit,
         )
 
-    async def _tell_repeated(self, event: Event) -> None:
+    async def _tell(self, event: Event) -> None:
+        if (record := record_of(self.exchange.request.scope)) is not None:
+            record.written(event)
         if isinstance(event, CallRepeated):
             self.exchange.headers[REPEATED] = event.call.name.encode("ascii", "replace").decode()
         await anyio.lowlevel.checkpoint()
 
     def _count(self, responses: list[Response]) -> None:
         for response in responses:
-            self.metrics.tokens(response.prompt_usage, response.usage)
+            count_tokens(self.exchange.request.scope, self.metrics, response.prompt_usage, response.usage)

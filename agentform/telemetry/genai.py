@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from agentform.agent.observer import Done, Operation, Report, RunObserved, ToolObserved, TurnObserved
 from agentform.schema.json_text import dumps
 from agentform.telemetry import names
+from agentform.telemetry.content import input_messages, output_messages, tool_definitions
 from agentform.telemetry.extras import needs
 
 if TYPE_CHECKING:
@@ -98,6 +98,10 @@ class OpenTelemetryObserver:
         match operation:
             case TurnObserved():
                 details[names.STEP] = operation.step
+                if self.content and operation.messages is not None:
+                    details[names.INPUT_MESSAGES] = input_messages(operation.messages)
+                if self.content and operation.tools:
+                    details[names.TOOL_DEFINITIONS] = tool_definitions(operation.tools)
             case ToolObserved():
                 details[names.TOOL_CALL_ID] = operation.call_id
                 details[names.TOOL_DESCRIPTION] = operation.description
@@ -111,10 +115,12 @@ class OpenTelemetryObserver:
     def _outcome(self, operation: Operation, done: Done) -> dict[str, Any]:
         found = usage_of(done)
         if done.finish is not None and not isinstance(operation, ToolObserved):
-            found[names.FINISH_REASONS] = ["tool_call" if done.calls else done.finish]
+            found[names.FINISH_REASONS] = [names.finish_reason(done.finish, calls=bool(done.calls))]
+            found[names.FINISH] = done.finish
         if self.content and done.content is not None:
             tool = isinstance(operation, ToolObserved)
-            found[names.TOOL_RESULT if tool else names.OUTPUT_MESSAGES] = done.content if tool else _message(done)
+            told = done.content if tool else output_messages(done)
+            found[names.TOOL_RESULT if tool else names.OUTPUT_MESSAGES] = told
         return found
 
     def _measure(self, labels: dict[str, str], failed: str | None, seconds: float, done: Done | None) -> None:
@@ -160,9 +166,3 @@ def _span_name(operation: Operation) -> str:
             return f"chat {operation.model}"
         case ToolObserved():
             return f"execute_tool {operation.tool}"
-
-
-def _message(done: Done) -> str:
-    """One message in the conventions' JSON layout."""
-    parts = [{"type": "text", "content": done.content}]
-    return json.dumps([{"role": "assistant", "parts": parts, "finish_reason": done.finish}], ensure_ascii=False)

@@ -1,7 +1,7 @@
 """Attribute and metric names: OpenTelemetry's semantic conventions for generative AI, and our own beside them.
 
-https://opentelemetry.io/docs/specs/semconv/gen-ai/; they are spelt out here since the conventions' package still keeps
-them among its experimental ones.
+https://opentelemetry.io/docs/specs/semconv/gen-ai/; they are spelt out here since the conventions' package keeps
+them among its experimental ones, which move between its releases. A test compares each with that package's.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ MAX_TOKENS: Final = "gen_ai.request.max_tokens"
 AGENT: Final = "gen_ai.agent.name"
 CONVERSATION: Final = "gen_ai.conversation.id"
 FINISH_REASONS: Final = "gen_ai.response.finish_reasons"
+INPUT_MESSAGES: Final = "gen_ai.input.messages"
 OUTPUT_MESSAGES: Final = "gen_ai.output.messages"
 TOOL: Final = "gen_ai.tool.name"
 TOOL_TYPE: Final = "gen_ai.tool.type"
 TOOL_DESCRIPTION: Final = "gen_ai.tool.description"
 TOOL_CALL_ID: Final = "gen_ai.tool.call.id"
+TOOL_DEFINITIONS: Final = "gen_ai.tool.definitions"
 TOOL_ARGUMENTS: Final = "gen_ai.tool.call.arguments"
 TOOL_RESULT: Final = "gen_ai.tool.call.result"
 TOKEN_TYPE: Final = "gen_ai.token.type"
@@ -37,6 +39,7 @@ COMPUTED_TOKENS: Final = "agentform.usage.computed_tokens"
 REPLAYED_TOKENS: Final = "agentform.usage.replayed_tokens"
 CACHE_MISS: Final = "agentform.cache.miss"
 STEP: Final = "agentform.step"
+FINISH: Final = "agentform.finish"
 
 DURATION: Final = "gen_ai.client.operation.duration"
 TOKEN_USAGE: Final = "gen_ai.client.token.usage"
@@ -58,3 +61,10 @@ def usage_attributes(usage: Usage) -> dict[str, Any]:
         CACHE_MISS: usage.miss,
     }
     return {name: value for name, value in known.items() if value is not None}
+
+
+def finish_reason(finish: str, *, calls: bool) -> str:
+    """How a turn or run ended, in the conventions' words; `agentform.finish` has it as we call it."""
+    if calls:
+        return "tool_call"
+    return {"length": "length", "tokens": "length", "deadline": "error", "error": "error"}.get(finish, "stop")

@@ -122,4 +122,5 @@ def _note(span: Span, usage: Usage | None, finish: str | None) -> None:
     if usage is not None:
         span.set_attributes(names.usage_attributes(usage))
     if finish is not None:
-        span.set_attribute(names.FINISH_REASONS, [finish])
+        span.set_attribute(names.FINISH_REASONS, [names.finish_reason(finish, calls=False)])
+        span.set_attribute(names.FINISH, finish)

@@ -14,6 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from agentform import Agent, Conversation, YesNo, decide
 from agentform.errors import EngineClosed, ToolFailed
 from agentform.telemetry import OpenTelemetryObserver, traced
+from agentform.telemetry import names as conventional
 from agentform.testing import Call, Fail, Fill, Say, ScriptedEngine
 
 pytestmark = pytest.mark.anyio
@@ -90,7 +91,8 @@ async def test_a_run_is_a_span_with_its_turns_and_tools_in_it(watched):
         "gen_ai.agent.name": "guide",
         "gen_ai.request.model": "scripted",
         "gen_ai.conversation.id": "conv-1",
-        "gen_ai.response.finish_reasons": ("answer",),
+        "gen_ai.response.finish_reasons": ("stop",),
+        "agentform.finish": "answer",
         "gen_ai.usage.input_tokens": result.usage.prompt_tokens,
         "gen_ai.usage.output_tokens": result.usage.completion_tokens,
         "gen_ai.usage.cache_read.input_tokens": 0,
@@ -179,6 +181,33 @@ async def test_content_is_recorded_when_asked_for(watched):
     assert tool.attributes["error.type"] == "LookupError"
     [message] = json.loads(answer.attributes["gen_ai.output.messages"])
     assert message["parts"] == [{"type": "text", "content": "It is sunny."}]
+    assert message["finish_reason"] == "stop"
+
+
+async def test_calls_and_what_a_turn_read_are_recorded_when_asked_for(watched):
+    observer = watched.observer(record_content=True)
+    result = await Agent(asking(), tools=[weather], observers=[observer]).run("How is Rome?")
+    turn, _, answer, _ = [span.attributes for _, span in watched.spans()]
+    call = {"type": "tool_call", "id": result.calls[0].id, "name": "weather", "arguments": {"city": "Rome"}}
+    [message] = json.loads(turn["gen_ai.output.messages"])
+    assert message["parts"] == [{"type": "text", "content": "I look it up."}, call]
+    assert message["finish_reason"] == "tool_call"
+    said = json.loads(answer["gen_ai.input.messages"])
+    assert [each["role"] for each in said] == ["user", "assistant", "tool"]
+    assert said[0]["parts"] == [{"type": "text", "content": "How is Rome?"}]
+    assert said[1]["parts"][1] == call
+    assert said[2]["parts"] == [{"type": "tool_call_response", "id": call["id"], "response": "sunny in Rome"}]
+    [tool] = json.loads(turn["gen_ai.tool.definitions"])
+    assert (tool["type"], tool["name"], list(tool["parameters"]["properties"])) == ("function", "weather", ["city"])
+
+
+def test_names_are_those_of_the_conventions_package():
+    attributes = pytest.importorskip("opentelemetry.semconv._incubating.attributes.gen_ai_attributes")
+    metrics = pytest.importorskip("opentelemetry.semconv._incubating.metrics.gen_ai_metrics")
+    known = {value for module in (attributes, metrics) for value in vars(module).values() if isinstance(value, str)}
+    ours = {value for value in vars(conventional).values() if isinstance(value, str) and value.startswith("gen_ai.")}
+    assert len(ours) > 20
+    assert ours <= known
 
 
 async def test_errors_mark_the_spans_they_end(watched):
@@ -217,7 +246,8 @@ async def test_a_traced_engine_times_the_first_token_and_ends_its_span_when_the_
     await anext(stream)
     await stream.aclose()
     whole, left = [span for _, span in watched.spans()]
-    assert whole.attributes["gen_ai.response.finish_reasons"] == ("eos",)
+    assert whole.attributes["gen_ai.response.finish_reasons"] == ("stop",)
+    assert whole.attributes["agentform.finish"] == "eos"
     assert whole.attributes["gen_ai.conversation.id"] == "conv-2"
     assert "error.type" not in left.attributes
     assert watched.points("gen_ai.server.time_to_first_token")["text_completion",].count == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-import httpx
+from agentform.runtime.http.library import httpx
 
 __all__ = ["cancellable"]
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from agentform.errors import InvalidRequest
+from agentform.runtime.http.library import httpx
 from agentform.runtime.http.retry_policy import RetryPolicy
 
 __all__ = ["Connection"]

@@ -8,8 +8,6 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
 
-import httpx
-
 from agentform.errors import (
     EngineError,
     EngineUnauthorized,
@@ -18,6 +16,7 @@ from agentform.errors import (
     InvalidRequest,
     ReplyMalformed,
 )
+from agentform.runtime.http.library import httpx
 from agentform.runtime.http.retry_policy import retry_after_s
 
 __all__ = ["Failure", "RefusalOf", "message_of", "of_exception", "of_status", "understood"]

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import anyio
-import httpx
 from anyio.lowlevel import RunVar
 
 from agentform.errors import AgentformError, InvalidRequest, ReplyMalformed
@@ -21,6 +20,7 @@ from agentform.runtime.http.cancellable import cancellable
 from agentform.runtime.http.connection import Connection
 from agentform.runtime.http.event_stream import EventStream
 from agentform.runtime.http.failures import Failure, RefusalOf, of_exception, of_status
+from agentform.runtime.http.library import httpx
 
 __all__ = ["OfEvent", "Transport", "of_error_event"]
 

@@ -10,7 +10,6 @@ from random import Random
 from types import TracebackType
 from typing import Any, cast
 
-import httpx
 import numpy as np
 
 from agentform.errors import DeadlineExceeded, EngineUnavailable, ModelMismatch
@@ -21,6 +20,7 @@ from agentform.runtime.grammar_cache import Grammars
 from agentform.runtime.http.connection import Connection
 from agentform.runtime.http.failures import understood
 from agentform.runtime.http.in_flight import InFlight
+from agentform.runtime.http.library import httpx
 from agentform.runtime.http.retry_policy import RetryPolicy
 from agentform.runtime.http.transport import Transport
 from agentform.runtime.http.usage_totals import UsageTotals

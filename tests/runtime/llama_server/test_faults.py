@@ -40,7 +40,8 @@ async def test_the_vocabulary_and_what_ends_a_turn_are_read_from_the_server(engi
     assert (engine.info.name, engine.info.context_tokens, engine.info.vocabulary_size) == ("fake.gguf", 128, 258)
     assert engine.tokenizer.eos_ids == {257}
     assert engine.tokenizer.control_ids == {256, 257}
-    assert engine.tokenizer.render([{"role": "user", "content": "a</s>"}])[:1] == tuple(b"<s>")[:1]
+    ids = engine.tokenizer.render([{"role": "user", "content": "a</s>"}])
+    assert (ids[0], ids.count(257)) == (256, 1)
     assert engine.info.scores
     assert any("llguidance" in lack for lack in engine.info.lacks)
 

@@ -11,7 +11,6 @@ from typing import Any, cast
 from urllib.parse import quote
 
 import anyio
-import httpx
 
 from agentform.errors import (
     CacheBudgetExceeded,
@@ -28,6 +27,7 @@ from agentform.runtime.engine import Chunk, GenerateRequest, ModelInfo, ScoreReq
 from agentform.runtime.grammar_cache import Grammars
 from agentform.runtime.http.connection import Connection
 from agentform.runtime.http.in_flight import InFlight
+from agentform.runtime.http.library import httpx
 from agentform.runtime.http.retry_policy import RetryPolicy
 from agentform.runtime.http.transport import Transport
 from agentform.runtime.http.usage_totals import UsageTotals
