@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import aclosing
+
 import httpx
 import openai
 import pytest
@@ -23,6 +26,27 @@ def test_a_text_is_gone_on_with_whole_and_as_a_stream():
     assert "".join(chunk.choices[0].text for chunk in chunks) == " time there was."
     assert [choice.index for choice in several.choices] == [0, 1]
     assert engine.tokenizer.decode(engine.requests[0].prompt_ids) == "Once upon a"
+
+
+class Broken(ScriptedEngine):
+    """Fails after the first piece of a text."""
+
+    async def generate(self, request):
+        async with aclosing(super().generate(request)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+                raise ValueError("nobody foresaw it")
+
+
+def test_a_fault_in_the_middle_of_a_stream_is_its_last_event():
+    with running(Broken([Say("It goes on and on.")])) as server, httpx.Client(base_url=server.url) as each:
+        body = {"model": "scripted", "prompt": "Once", "stream": True}
+        reply = each.post("/v1/completions", json=body)
+    told = [line.removeprefix("data: ") for line in reply.text.splitlines() if line]
+    assert (reply.status_code, len(told) > 1, "[DONE]" in told) == (200, True, False)
+    assert json.loads(told[0])["choices"][0]["text"]
+    error = json.loads(told[-1])["error"]
+    assert (error["type"], "foresaw" in error["message"]) == ("server_error", False)
 
 
 def test_an_echo_with_log_probabilities_has_those_of_the_prompt():
