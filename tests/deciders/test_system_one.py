@@ -147,8 +147,10 @@ async def test_an_address_that_is_none_is_refused_and_httpx_is_named_where_it_is
         load_decider("ftp://there/v1/systemone")
     with pytest.raises(InvalidInput, match="got None"):
         load_decider(None)
-    monkeypatch.setitem(sys.modules, "httpx", None)
-    for name in ("agentform.deciders.system_one", "agentform.runtime.http.connection"):
+    for library in ("httpx", "httpx2"):
+        monkeypatch.setitem(sys.modules, library, None)
+    http = "agentform.runtime.http"
+    for name in ("agentform.deciders.system_one", f"{http}.library", f"{http}.connection"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     with pytest.raises(MissingDependency, match=r"\[client\]"):
         load_decider("http://there")
