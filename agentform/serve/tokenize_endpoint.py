@@ -45,8 +45,8 @@ class TokenizeEndpoint:
             message = f"the text has {len(text):,} characters; at most {_MOST_CHARACTERS:,} are tokenised at once"
             raise bad_request(message, param="prompt" if fields.prompt is not None else "content")
         ids = self._turns.clients.of(exchange.request).engine.tokenizer.encode(text)
-        body = self._body(ids, fields, exchange)
-        return lambda exchange: exchange.answer(body, is_large=True)
+        told = self._body(ids, fields, exchange)
+        return lambda exchange: exchange.answer(told, is_large=True)
 
     def text(self, body: bytes, exchange: Exchange) -> Callable[[Exchange], Awaitable[None]]:
         """Read a request for the text of tokens.

@@ -145,8 +145,9 @@ class Target:
             self.process.wait(_STOP_S)
 
 
-def _headers(key: str, others: Mapping[str, str | bytes]) -> dict[str, str | bytes]:
-    return {"authorization": f"Bearer {key}", "content-type": "application/json", **others}
+def _headers(key: str, others: Mapping[str, str | bytes]) -> list[tuple[bytes, bytes]]:
+    given = {"authorization": f"Bearer {key}", "content-type": "application/json", **others}
+    return [(name.encode(), value.encode() if isinstance(value, str) else value) for name, value in given.items()]
 
 
 @contextlib.contextmanager
