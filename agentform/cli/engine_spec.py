@@ -13,7 +13,7 @@ from agentform.runtime.load import load_engine
 
 __all__ = ["load_attribute", "open_engine"]
 
-_REFERENCE = re.compile(r"(?!sglang:)[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_REFERENCE = re.compile(r"(?!sglang:|adapter:)[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
 def load_attribute(module: str, attribute: str) -> Any:

@@ -51,9 +51,41 @@ def tune(
         ),
     ] = None,
     keep: Annotated[bool, typer.Option(help="Keep what was found for this model.")] = True,
+    adapter: Annotated[
+        Path | None,
+        typer.Option(help="Train a LoRA adapter on these examples instead: labelled fields, forms or calls."),
+    ] = None,
+    name: Annotated[str, typer.Option(help="What the adapter is loaded by.")] = "",
+    folder: Annotated[Path | None, typer.Option(help="Write the adapter here, not into the cache.")] = None,
+    gguf: Annotated[
+        Path | None, typer.Option(help="A GGUF file of the same model, which the adapter is for too.", exists=True)
+    ] = None,
+    epochs: Annotated[int, typer.Option(help="Times that an adapter sees every example, at most.")] = 3,
+    rank: Annotated[int, typer.Option(help="Of the adapter's matrices.")] = 8,
+    learning_rate: Annotated[float, typer.Option(help="Of the adapter, at its highest.")] = 5e-4,
+    device: Annotated[str | None, typer.Option(help="Where an adapter is trained: cpu or cuda.")] = None,
     num_threads: NumThreads = None,
 ) -> None:
-    """Find the prompt, lead-in, calibration and temperature that suit a model."""
+    """Find the prompt, lead-in, calibration and temperature that suit a model; or train an adapter for it."""
+    if adapter is not None:
+        from agentform.cli.tune_adapter import tune_adapter
+        from agentform.training.settings import AdapterSettings
+
+        if data is not None:
+            raise typer.BadParameter("--data is what the prompt is tuned on; an adapter is trained on --adapter alone")
+        settings = AdapterSettings(epochs=epochs, rank=rank, learning_rate=learning_rate)
+        tune_adapter(
+            Console(),
+            model,
+            adapter,
+            name=name or adapter.stem,
+            folder=folder,
+            gguf=gguf,
+            settings=settings,
+            device=device,
+            num_threads=num_threads,
+        )
+        return
     from agentform.cli.tune import tune_model
 
     tune_model(Console(), model, data, keep=keep, num_threads=num_threads)

@@ -23,7 +23,7 @@ from agentform.forms.prompt_style import LeadIn, Posed, pose
 from agentform.runtime.engine import Branch, Engine, Tokenizer
 from agentform.schema.form import pointer
 
-__all__ = ["Priors", "Scoring", "answer_from", "choose", "require_confidence"]
+__all__ = ["Priors", "Scoring", "answer_from", "choose", "posed_lines", "require_confidence"]
 
 _LOG = logging.getLogger("agentform.priors")
 
@@ -190,13 +190,22 @@ class _Batch:
 def _prepare(tokenizer: Tokenizer, point: InsertionPoint, questions: Sequence[Question], scoring: Scoring) -> _Batch:
     posed = [pose(question, point, scoring.lead_in, rotations=scoring.rotations) for question in questions]
     every = [item for items in posed for item in items]
-    # Prompts differ where a lead-in stands before a frame with control tokens.
-    prompt_ids = shared_prefix([item.context.ids for item in every])
-    lines = [_lines(tokenizer, item, len(prompt_ids)) for item in every]
+    prompt_ids, lines = posed_lines(tokenizer, every)
     opening = _opening(tokenizer, point.json(), every, lines) if questions[0].kind != "action" else ()
     build = build_trie if point.json().style is None else build_any_trie
     tries = [build([line[len(opening) :] for line in own]) for own in lines]
     return _Batch(posed=posed, prompt_ids=prompt_ids + opening, tries=tries)
+
+
+def posed_lines(tokenizer: Tokenizer, posed: Sequence[Posed]) -> tuple[tuple[int, ...], list[list[tuple[int, ...]]]]:
+    """Token ids of the prompt that questions share, and for each its texts' after that.
+
+    Raises:
+        TokenizationChanged: a text does not survive tokenisation.
+    """
+    # Prompts differ where a lead-in stands before a frame with control tokens.
+    prompt_ids = shared_prefix([item.context.ids for item in posed])
+    return prompt_ids, [_lines(tokenizer, item, len(prompt_ids)) for item in posed]
 
 
 def _lines(tokenizer: Tokenizer, posed: Posed, num_shared: int) -> list[tuple[int, ...]]:

@@ -16,6 +16,7 @@ from agentform.errors import EngineError, InvalidRequest, MissingDependency
 from agentform.runtime.choice import EngineChoice, choose_engine
 from agentform.runtime.engine import Engine
 from agentform.runtime.idle_threads import let_idle_threads_sleep
+from agentform.runtime.models.adapter_file import model_of
 from agentform.runtime.models.catalogue import CATALOGUE
 from agentform.runtime.models.extras import torch_extra
 from agentform.runtime.prior_store import PriorStore
@@ -32,6 +33,7 @@ _SERVERS = {
     "sglang": ("agentform.runtime.sglang.client.server", "SGLangServer", "tokenizer"),
     "llama_server": ("agentform.runtime.llama_server.engine", "LlamaServer", ""),
 }
+_ADAPTER = "adapter:"
 
 
 def load_engine(name: str, *, engine: str | None = None, **options: Any) -> Engine:
@@ -42,6 +44,8 @@ def load_engine(name: str, *, engine: str | None = None, **options: Any) -> Engi
     `options` are its settings, the fields of `TorchEngine`'s or `LlamaCppEngine`'s, such as `cache_dir`, or
     `snapshots="balanced"` for hybrid models. A GGUF file is named by its path, by a folder that holds it, by
     "org/name:pattern" on the hub, or by its name alone where AGENTFORM_MODELS names a folder with it.
+    `adapter` names a LoRA adapter for the model, by the name that `agentform tune` gave it or by its folder;
+    "adapter:" before that name loads the model that it was trained for, with it.
     `chat_template_kwargs` are arguments of the model's chat template in every prompt, such as `enable_thinking`.
     "sglang:" before the name loads it into SGLang; `options` are then SGLang's server arguments.
     For a URL (``http://host:30000``, ``https://…``) the server is asked what it is, and they are those of
@@ -52,7 +56,7 @@ def load_engine(name: str, *, engine: str | None = None, **options: Any) -> Engi
 
     Raises:
         InvalidRequest: a setting that the engine does not have or that is out of its range, or no such engine.
-        ModelNotFound, WeightsUnavailable, WeightsCorrupt: the model is not there, or not whole.
+        ModelNotFound, WeightsUnavailable, WeightsCorrupt: the model or the adapter is not there, or not whole.
         MissingDependency: an extra is not installed.
         EngineError: the model cannot be served; CacheBudgetExceeded among them, and what engines over HTTP raise.
     """
@@ -72,17 +76,26 @@ def _loaded(name: str, engine: str | None, options: dict[str, Any]) -> Engine:
         loaded = _sglang_engine(name.removeprefix(_SGLANG), options)
     else:
         let_idle_threads_sleep()
+        name = _adapted(name, options)
         choice = choose_engine(name, asked=engine, settings=options)
         loaded = (_llama_cpp if choice.engine == "llama_cpp" else _torch)(choice, name, options)
     loaded.priors = PriorStore(cache_home() / "priors")
     return loaded
 
 
+def _adapted(name: str, options: dict[str, Any]) -> str:
+    """The model's own name, where an adapter's stands for both; the adapter is then among the options."""
+    if name.startswith(_ADAPTER):
+        options["adapter"] = name.removeprefix(_ADAPTER)
+        return model_of(options["adapter"])
+    return name
+
+
 def _llama_cpp(choice: EngineChoice, name: str, options: dict[str, Any]) -> LlamaCppEngine:
     from agentform.runtime.llama_cpp.engine import LlamaCppEngine
     from agentform.runtime.llama_cpp.options import LlamaOptions
 
-    known = {"gpu_layers", *(field.name for field in fields(LlamaOptions))}
+    known = {"adapter", "gpu_layers", *(field.name for field in fields(LlamaOptions))}
     if unknown := sorted(options.keys() - known):
         raise InvalidRequest(
             f"the engine on llama.cpp takes no {', '.join(unknown)}; it takes {', '.join(sorted(known))}"

@@ -29,6 +29,8 @@ __all__ = [
     "choose_step",
     "choose_tool",
     "require_sure",
+    "step_question",
+    "tool_lines",
 ]
 
 ANSWER = "answer"
@@ -106,13 +108,11 @@ async def choose_tool(
     """
     if len(names) == 1 and other is None:
         return _only(names[0], called, answer, session.limits)
-    tokenizer = session.tokenizer
-    texts = [(name, following) for name in names] + ([("", other)] if other is not None else [])
-    lines = [_ids(tokenizer, advance(tokenizer, before.with_text(name), text)) for name, text in texts]
-    trie = build_trie([line[len(before.ids) :] for line in lines])
+    lines = tool_lines(session.tokenizer, before, names, following, other)
+    trie = build_trie(lines)
     scores = trie.log_scores(await session.score(before.ids, trie.branches))
     masses = [called * math.exp(score) for score in scores]
-    values: list[str | None] = [*names, None][: len(texts)]
+    values: list[str | None] = [*names, None][: len(lines)]
     best = max(range(len(values)), key=masses.__getitem__)
     if answer:
         values, masses = [*values, None], [*masses, answer]
@@ -130,6 +130,15 @@ async def choose_tool(
         ],
     )
     return require_sure(decision, session.limits)
+
+
+def tool_lines(
+    tokenizer: Tokenizer, before: TokenContext, names: Sequence[str], following: str, other: str | None = None
+) -> list[tuple[int, ...]]:
+    """Token ids after `before.ids` of each name with what follows it, and of `other` if there is one."""
+    texts = [(name, following) for name in names] + ([("", other)] if other is not None else [])
+    lines = [_ids(tokenizer, advance(tokenizer, before.with_text(name), text)) for name, text in texts]
+    return [line[len(before.ids) :] for line in lines]
 
 
 def _only(name: str, called: float, answer: float, limits: Limits) -> Evidence:
@@ -185,8 +194,16 @@ async def choose_step(
     """
     if len(names) == 1 and answer is None:
         return Evidence(pointer="", value=names[0], how="fixed")
+    question = step_question(names, answer)
+    [chosen] = await choose(session, unframed(context.with_text(lead)), [question], scoring=scoring, priors=priors())
+    require_confidence([chosen], session.limits)
+    return chosen.evidence()
+
+
+def step_question(names: Sequence[str], answer: str | None) -> Question:
+    """The choice among tools, and `answer` if that stands for none of them."""
     options = [*names, answer] if answer is not None else list(names)
-    question = Question(
+    return Question(
         path=(),
         kind="action",
         lead="",
@@ -194,9 +211,6 @@ async def choose_step(
         groups=tuple(range(len(options))),
         answers=(*names, None) if answer is not None else tuple(names),
     )
-    [chosen] = await choose(session, unframed(context.with_text(lead)), [question], scoring=scoring, priors=priors())
-    require_confidence([chosen], session.limits)
-    return chosen.evidence()
 
 
 async def another_call_mass(session: Session, format: ToolCallFormat, end: TokenContext) -> CallMass:

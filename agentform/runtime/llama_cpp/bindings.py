@@ -44,6 +44,8 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "llama_free": (None, (_POINTER,)),
     "llama_n_ctx": (ctypes.c_uint32, (_POINTER,)),
     "llama_set_n_threads": (None, (_POINTER, _INT, _INT)),
+    "llama_adapter_lora_init": (_POINTER, (_POINTER, _TEXT)),
+    "llama_set_adapters_lora": (_INT, (_POINTER, _POINTER, _SIZE, _POINTER)),
     "llama_get_memory": (_POINTER, (_POINTER,)),
     "llama_memory_seq_rm": (_BOOL, (_POINTER, _INT, _INT, _INT)),
     "llama_memory_seq_cp": (None, (_POINTER, _INT, _INT, _INT, _INT)),

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from agentform.errors import CacheBudgetExceeded, EngineError
+from agentform.runtime.llama_cpp.adapter import LlamaAdapter
 from agentform.runtime.llama_cpp.layout import DecodeBatch
 from agentform.runtime.llama_cpp.model import LlamaModel
 
@@ -60,6 +61,8 @@ class LlamaContext:
         self.max_batch = max_batch
         self.max_rows = max_rows
         self._handle: int | None = self._make(num_cells, num_in_batches * (1 + self._pairs), num_threads)
+        if model.adapter is not None:
+            LlamaAdapter(model, model.adapter).use(self._handle)
         self._memory = self._api.llama_get_memory(self._handle)
         self._num_vocabulary = self._api.llama_vocab_n_tokens(model.vocabulary)
         self._arrays = _BatchArrays(max_batch, num_in_batches * (1 + self._pairs))

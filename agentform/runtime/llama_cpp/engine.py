@@ -15,6 +15,7 @@ from agentform.runtime.llama_cpp.model import LlamaModel
 from agentform.runtime.llama_cpp.options import LlamaOptions
 from agentform.runtime.llama_cpp.sampling import NumpySampler, logprobs
 from agentform.runtime.llama_cpp.tokenizer import LlamaTokenizer
+from agentform.runtime.models.adapter_file import find_adapter
 from agentform.runtime.models.tuned_scoring import read_scoring
 from agentform.runtime.scheduling.scheduled_engine import ScheduledEngine
 
@@ -31,6 +32,7 @@ class LlamaCppEngine(ScheduledEngine):
         name: str | None = None,
         why: str = "",
         gpu_layers: int | None = None,
+        adapter: Path | str | None = None,
         options: LlamaOptions | None = None,
         **keywords: Any,
     ) -> None:
@@ -41,11 +43,13 @@ class LlamaCppEngine(ScheduledEngine):
             name: What `info` shows, by default the file's.
             why: What `info` says of the choice of this engine.
             gpu_layers: How many layers run on a GPU, by default all where the build of llama.cpp has one.
+            adapter: The folder of an adapter for this model that `agentform tune` made, or its name.
             options: All other settings.
             keywords: Fields of `LlamaOptions`, which go before those of `options`.
 
         Raises:
-            InvalidRequest: a setting is out of its range.
+            InvalidRequest: a setting is out of its range, or the adapter is for another model.
+            ModelNotFound: there is no such adapter.
             WeightsCorrupt: no GGUF file that llama.cpp can load, or one that it ends the process over.
             MissingDependency: there is no llama.cpp.
             CacheBudgetExceeded: the budget is too small, or more than the machine has.
@@ -55,7 +59,8 @@ class LlamaCppEngine(ScheduledEngine):
         options = replace(options or LlamaOptions(), **keywords)
         path = Path(model).expanduser()
         try_first(path, options.try_first)
-        loaded = LlamaModel(path, gpu_layers=gpu_layers)
+        laid = find_adapter(adapter, base=path) if adapter is not None else None
+        loaded = LlamaModel(path, gpu_layers=gpu_layers, adapter=laid)
         try:
             tokenizer = LlamaTokenizer(loaded)
             self._llama = core = LlamaCore(loaded, options)

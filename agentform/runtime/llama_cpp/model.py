@@ -12,6 +12,7 @@ from typing import Any
 
 from agentform.errors import EngineError, WeightsCorrupt
 from agentform.runtime.llama_cpp.bindings import Bindings, bindings
+from agentform.runtime.models.adapter_file import adapter_digest
 from agentform.runtime.models.gguf_header import check_gguf
 
 __all__ = ["LlamaModel", "checked_files"]
@@ -36,15 +37,23 @@ def checked_files(path: Path) -> list[Path]:
 class LlamaModel:
     """Owns `struct llama_model`; nothing of it may be used after `close`."""
 
-    def __init__(self, path: Path, *, vocabulary_only: bool = False, gpu_layers: int | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        vocabulary_only: bool = False,
+        gpu_layers: int | None = None,
+        adapter: Path | None = None,
+    ) -> None:
         """Load a GGUF file; of a split one the first, the others lie beside it.
 
         `gpu_layers`: how many layers go to a GPU, by default all where the build of llama.cpp has one.
+        `adapter`: the folder of an adapter that contexts of the model use.
 
         Raises:
             WeightsCorrupt, EngineError, MissingDependency
         """
-        self.path = path
+        self.path, self.adapter = path, adapter
         self._gpu_layers = gpu_layers
         self.paths = checked_files(path)
         """The file, or all parts of a split one."""
@@ -126,7 +135,8 @@ class LlamaModel:
         """Identifies the file without reading its weights: its size and time, and its metadata."""
         stats = [(part.name, part.stat().st_size, part.stat().st_mtime_ns) for part in self.paths]
         facts = repr((stats, sorted(self.metadata.items()), "llama.cpp"))
-        return hashlib.sha256(facts.encode()).hexdigest()
+        found = hashlib.sha256(facts.encode()).hexdigest()
+        return found if self.adapter is None else adapter_digest(found, self.adapter)
 
     def close(self) -> None:
         """Free it; closing twice is harmless."""

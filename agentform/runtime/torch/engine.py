@@ -8,7 +8,9 @@ from typing import Any
 
 import torch
 
+from agentform.errors import InvalidRequest
 from agentform.runtime.engine import ModelInfo
+from agentform.runtime.models.adapter_file import find_adapter
 from agentform.runtime.models.tuned_scoring import read_scoring
 from agentform.runtime.scheduling.scheduled_engine import ScheduledEngine
 from agentform.runtime.torch.core import Serving
@@ -33,11 +35,12 @@ class TorchEngine(ScheduledEngine):
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
         weights: Weights = "both",
+        adapter: Path | str | None = None,
         why: str = "",
         options: EngineOptions | None = None,
         **keywords: Any,
     ) -> None:
-        """Load a model folder, or take a loaded model (then `name`, `dtype`, `device` and `weights` are its own).
+        """Load a model folder, or take a loaded model (what says how one is loaded does not count then).
 
         Args:
             model: The folder or the loaded model.
@@ -48,12 +51,14 @@ class TorchEngine(ScheduledEngine):
                 wide ones for many; "four_bit" keeps nothing else, for a third of the memory and half the speed of
                 prompts; "wide" leaves them out. All is "wide" where the folder has none, on CUDA, on processors without
                 AVX2, and where `dtype` asks for float32.
+            adapter: The folder of a LoRA adapter for this model, as peft and `agentform tune` write them, or the name
+                of one of the latter; the weights are then "wide".
             why: What `info` says of the choice of this engine.
             options: All other settings.
             keywords: Fields of `EngineOptions`, which go before those of `options`.
 
         Raises:
-            InvalidRequest: a setting is out of its range.
+            InvalidRequest: a setting is out of its range, or the adapter is for another model.
             EngineError: the model cannot be served; CacheBudgetExceeded and WeightsCorrupt among them.
             TypeError: there is no such setting.
         """
@@ -62,7 +67,14 @@ class TorchEngine(ScheduledEngine):
         if not isinstance(model, LoadedModel):
             folder, on = Path(model), _device(device)
             called = name or folder.name
-            model = in_short_thread(lambda: load(folder, name=called, dtype=dtype, device=on, weights=weights))
+            laid = find_adapter(adapter, base=folder) if adapter is not None else None
+            if laid and weights == "four_bit":
+                raise InvalidRequest('an adapter is laid over wide weights; weights="four_bit" keeps none')
+            model = in_short_thread(
+                lambda: load(folder, name=called, dtype=dtype, device=on, weights=weights, adapter=laid)
+            )
+        elif adapter is not None:
+            raise InvalidRequest("an adapter is laid over a model when that is loaded; give the folder")
         self._serving = serving = in_short_thread(lambda: Serving(model, options))
         super().__init__(
             info=_info(model, why),

@@ -9,10 +9,12 @@ import torch
 
 from agentform._util.freed_memory import give_back_freed_memory
 from agentform.errors import EngineError
+from agentform.runtime.models.adapter_file import adapter_digest
 from agentform.runtime.models.checked import check_config, readable
 from agentform.runtime.models.digest import digest_of
 from agentform.runtime.tokenizer.hf_tokenizer import HFTokenizer
 from agentform.runtime.torch.cpu.select import Weights, make_products
+from agentform.runtime.torch.forward.merged_adapter import merge_adapter
 from agentform.runtime.torch.forward.transformers_adapter import CausalModel, load_model
 
 __all__ = ["LoadedModel", "default_dtype", "load"]
@@ -30,12 +32,19 @@ class LoadedModel:
 
 
 def load(
-    folder: Path, *, name: str, dtype: torch.dtype | None, device: torch.device, weights: Weights = "both"
+    folder: Path,
+    *,
+    name: str,
+    dtype: torch.dtype | None,
+    device: torch.device,
+    weights: Weights = "both",
+    adapter: Path | None = None,
 ) -> LoadedModel:
     """Read a model folder. `dtype` `None` is bfloat16 where the device computes in it, else float32.
 
     `weights` says what is kept of weights that the folder has in 4 bits too, see `TorchEngine`. float32 that is asked
-    for is computed with wide ones: 4-bit products round what they multiply to bfloat16.
+    for is computed with wide ones: 4-bit products round what they multiply to bfloat16. An `adapter` is laid over the
+    wide weights, and there are no others then.
 
     Raises:
         WeightsCorrupt: files are missing, damaged or do not belong together; a tensor that is missing is named.
@@ -47,14 +56,17 @@ def load(
     chosen = dtype or default_dtype(device)
     with readable(folder):
         model = load_model(folder, dtype=chosen, device=device)
-        kept = make_products(model, folder, "wide" if dtype == torch.float32 else weights)
+        if adapter is not None:
+            merge_adapter(model, adapter)
+        kept = make_products(model, folder, "wide" if dtype == torch.float32 or adapter else weights)
         tokenizer = HFTokenizer(folder)
     give_back_freed_memory()  # reading a vocabulary of 50,000 tokens leaves 18 MB behind
+    digest = digest_of(folder, chosen if kept == "wide" else f"{chosen} {kept}")
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
         name=name,
-        digest=digest_of(folder, chosen if kept == "wide" else f"{chosen} {kept}"),
+        digest=digest if adapter is None else adapter_digest(digest, adapter),
     )
 
 

@@ -36,7 +36,7 @@ from agentform.runtime.torch.snapshots.codec import StateShape
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-__all__ = ["CausalModel", "LayerWork", "Layers", "forward", "load_model", "prepare", "probe_layers"]
+__all__ = ["CausalModel", "LayerWork", "Layers", "forward", "load_model", "no_progress_bar", "prepare", "probe_layers"]
 
 CausalModel: TypeAlias = "PreTrainedModel | DenseModel"
 """A causal language model: transformers' definition, or agentform's own."""
@@ -107,7 +107,7 @@ def _from_transformers(folder: Path, dtype: torch.dtype, device: torch.device) -
     _refuse_unsupported(config)
     AttentionInterface.register(_NAME, _attention)
     try:
-        with _no_progress_bar():
+        with no_progress_bar():
             loaded: Any = AutoModelForCausalLM.from_pretrained(
                 folder, config=config, dtype=dtype, attn_implementation=_NAME, output_loading_info=True
             )
@@ -278,8 +278,8 @@ def _attention(
 
 
 @contextmanager
-def _no_progress_bar() -> Generator[None]:
-    """transformers' bar is a process-wide switch; leave it as it was."""
+def no_progress_bar() -> Generator[None]:
+    """Inside, transformers draws no bar; its switch is the process's, and is left as it was."""
     from transformers.utils import logging
 
     shown = logging.is_progress_bar_enabled()
