@@ -69,7 +69,9 @@ def _show(console: Console, model: str, name: str, folder: Path | None, trained:
     row("surprise, nats", trained.before, trained.after, "surprise", ".3f")
     table.add_row("perplexity of free text", f"{trained.perplexity_before:.3f}", f"{trained.perplexity_after:.3f}")
     console.print(table)
-    if trained.strength < 1:
+    if not trained.strength:
+        console.print("nothing that was learnt makes held-out decisions better: the adapter changes nothing")
+    elif trained.strength < 1:
         console.print(f"weakened to {trained.strength:.0%} of what was learnt, so that free text keeps to its limit")
     if not trained.exported:
         console.print(SafeText(f"no file for llama.cpp: {trained.why_not}"))

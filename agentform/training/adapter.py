@@ -178,6 +178,10 @@ def _trained(
     on_stage("measuring what free text has lost")
     most = text_before * (1 + settings.max_text_growth)
     strength, text_after = weaken_until_text_keeps(model, held_texts, most)
+    after = quality(model, parts.held_out)
+    if after.surprise > before.surprise:  # what is left of it is worse than nothing
+        model.weaken(0.0)
+        strength, text_after, after = 0.0, text_before, before
     model.save(target)
     why_not = export_gguf(target, model.config.get_text_config())
     return TrainedAdapter(
@@ -185,7 +189,7 @@ def _trained(
         num_trained=len(parts.trained),
         num_held_out=len(parts.held_out),
         before=before,
-        after=quality(model, parts.held_out),
+        after=after,
         perplexity_before=text_before,
         perplexity_after=text_after,
         strength=strength,

@@ -92,7 +92,7 @@ class TrainedAdapter:
     """Of held-out free text of the model's own."""
     perplexity_after: float
     strength: float
-    """Share of the trained change that was kept, so that free text keeps to its limit."""
+    """Share of the trained change that was kept, so that free text keeps to its limit; 0 where nothing of it helps."""
     exported: bool
     """Whether there is a file for llama.cpp."""
     why_not: str = ""

@@ -14,8 +14,8 @@ from agentform.training.settings import AdapterSettings, TrainedAdapter
 from tests.support.gguf_of_model import write_gguf_of
 from tests.support.tiny_model import write_tiny_model
 
-COLOURS = ("red", "green", "blue", "black")
-SETTINGS = AdapterSettings(epochs=6, learning_rate=5e-3, batch=4, patience=30, max_text_growth=5.0, text_weight=0.1)
+COLOURS = ("red", "green", "blue", "white")
+SETTINGS = AdapterSettings(epochs=12, learning_rate=5e-3, batch=4, patience=30, max_text_growth=5.0, text_weight=0.1)
 
 
 @dataclass(frozen=True, kw_only=True)

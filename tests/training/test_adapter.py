@@ -58,7 +58,8 @@ def test_held_out_decisions_are_better_than_before(taught):
 def test_forms_are_filled_with_what_was_learnt(taught):
     schema = {"type": "object", "properties": {"colour": {"enum": list(COLOURS)}}, "required": ["colour"]}
     engine = load_engine("adapter:colours", engine="torch", num_threads=1)
-    right = [fill_sync(engine, f"{colour} 3", schema).value == {"colour": colour} for colour in COLOURS]
+    texts = [f"{colour} {n}" for n, colour in enumerate(COLOURS)]
+    right = [fill_sync(engine, text, schema).value == {"colour": text.split()[0]} for text in texts]
     assert sum(right) >= 3
 
 
@@ -77,6 +78,11 @@ async def test_llama_cpp_serves_what_peft_computes(taught):
 def test_what_was_cached_without_it_is_not_taken_for_it(taught):
     plain, adapted = (TorchEngine(taught.model, adapter=name, num_threads=1) for name in (None, "colours"))
     assert plain.info.digest != adapted.info.digest
+
+
+def test_what_was_learnt_is_not_corrected_by_the_label_prior(taught):
+    plain, adapted = (TorchEngine(taught.model, adapter=name, num_threads=1) for name in (None, "colours"))
+    assert (plain.info.scoring, adapted.info.scoring) == ({}, {"calibration": 0.0})
 
 
 def test_another_model_is_refused(taught, tmp_path):

@@ -52,5 +52,13 @@ def _num_shown(probe: Probe, switches: Mapping[str, Any]) -> int:
         under = probe.under(arguments=arguments)
         called = under.assistant("", [_CALL], THOUGHT)
         conversations += [[*asked, called], [*asked, called, under.result(_CALL, 0)]]
-    texts = (probe.render(messages, arguments=switches) or "" for messages in conversations)
+    texts = (_shown(probe, messages, switches) for messages in conversations)
     return sum(THOUGHT in text and "'thinking'" not in text and '"thinking"' not in text for text in texts)
+
+
+def _shown(probe: Probe, messages: Sequence[Mapping[str, Any]], switches: Mapping[str, Any]) -> str:
+    """The conversation as text; none where the template, a program of others, fails at a thought in such a place."""
+    try:
+        return probe.render(messages, arguments=switches) or ""
+    except Exception:
+        return ""

@@ -15,7 +15,7 @@ from agentform.runtime.llama_cpp.model import LlamaModel
 from agentform.runtime.llama_cpp.options import LlamaOptions
 from agentform.runtime.llama_cpp.sampling import NumpySampler, logprobs
 from agentform.runtime.llama_cpp.tokenizer import LlamaTokenizer
-from agentform.runtime.models.adapter_file import find_adapter
+from agentform.runtime.models.adapter_file import find_adapter, learnt_scoring
 from agentform.runtime.models.tuned_scoring import read_scoring
 from agentform.runtime.scheduling.scheduled_engine import ScheduledEngine
 
@@ -94,7 +94,7 @@ def _info(model: LlamaModel, tokenizer: LlamaTokenizer, name: str, why: str) -> 
         digest=model.digest,
         context_tokens=model.context_tokens,
         vocabulary_size=tokenizer.vocabulary_size,
-        scoring=read_scoring(model.digest),
+        scoring=read_scoring(model.digest) or learnt_scoring(model.adapter),
         why=why or f"{model.description} is a GGUF file, which llama.cpp {model.api.version} runs as it is",
     )
 

@@ -29,6 +29,7 @@ __all__ = [
     "adapter_scale",
     "adapters_folder",
     "find_adapter",
+    "learnt_scoring",
     "model_of",
     "write_facts",
 ]
@@ -116,6 +117,14 @@ def model_of(name: str | Path, *, home: Path | None = None) -> str:
     if not (folder / _FACTS).is_file():
         raise WeightsCorrupt(f"{folder} does not say which model it is for: name that, with adapter={str(name)!r}")
     return _facts(folder / _FACTS).model
+
+
+def learnt_scoring(adapter: Path | None) -> dict[str, Any]:
+    """How options are scored with an adapter that agentform trained, where `agentform tune` found nothing else.
+
+    It has learnt how often each option is right, so nothing is taken out of what it says.
+    """
+    return {"calibration": 0.0} if adapter is not None and (adapter / _FACTS).is_file() else {}
 
 
 def adapter_digest(digest: str, adapter: Path) -> str:

@@ -10,7 +10,7 @@ import torch
 
 from agentform.errors import InvalidRequest
 from agentform.runtime.engine import ModelInfo
-from agentform.runtime.models.adapter_file import find_adapter
+from agentform.runtime.models.adapter_file import find_adapter, learnt_scoring
 from agentform.runtime.models.tuned_scoring import read_scoring
 from agentform.runtime.scheduling.scheduled_engine import ScheduledEngine
 from agentform.runtime.torch.core import Serving
@@ -99,7 +99,7 @@ def _info(model: LoadedModel, why: str) -> ModelInfo:
         digest=model.digest,
         context_tokens=config.max_position_embeddings,
         vocabulary_size=config.vocab_size,
-        scoring=read_scoring(model.digest),
+        scoring=read_scoring(model.digest) or learnt_scoring(model.adapter),
         why=why,
     )
 

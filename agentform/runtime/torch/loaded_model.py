@@ -29,6 +29,8 @@ class LoadedModel:
     name: str
     digest: str
     """Identifies weights, dtype and tokenizer."""
+    adapter: Path | None = None
+    """The folder of the adapter that was laid over them."""
 
 
 def load(
@@ -67,6 +69,7 @@ def load(
         tokenizer=tokenizer,
         name=name,
         digest=digest if adapter is None else adapter_digest(digest, adapter),
+        adapter=adapter,
     )
 
 
