@@ -39,6 +39,7 @@ from agentform.schema.form import (
     Union,
     pointer,
 )
+from agentform.schema.impossible import why_impossible
 from agentform.schema.keywords import LEFT_TO_VALIDATION, unknown_keywords
 from agentform.schema.map_keys import with_named_keys
 from agentform.schema.normalize import asked_of, settle
@@ -75,7 +76,7 @@ def compile_schema(
     compiler = _FormCompiler(Document(schema, draft))
     root = compiler.root()
     if root is None:
-        raise UnsupportedSchema("no value satisfies it")
+        raise compiler.contradiction()
     found = relaxed + tuple(dict.fromkeys(compiler.relaxed))
     return Form(name=name, root=root, schema=schema, description=one_line(description), relaxed=found)
 
@@ -96,6 +97,9 @@ class _Spot:
         where = (*self.where, "properties", name)
         return replace(self, path=(*self.path, name), where=where, depth=self.depth + 1, description="")
 
+    def item(self, at: int) -> _Spot:
+        return replace(self.below(str(at)), where=(*self.where, "items"))
+
     def described(self, schema: Schema) -> _Spot:
         text = one_line(schema.get("description")) if isinstance(schema, dict) else ""
         return replace(self, description=text or self.description)
@@ -108,6 +112,15 @@ class _FormCompiler:
         self._document = document
         self._num_nodes = 0
         self.relaxed: list[Relaxation] = []
+        self.impossible: list[Relaxation] = []
+        """Places that no value satisfies, and why."""
+
+    def contradiction(self) -> UnsupportedSchema:
+        """Why the whole cannot be satisfied: the first place that cannot."""
+        if not self.impossible:
+            return UnsupportedSchema("no value satisfies it")
+        first = self.impossible[0]
+        return UnsupportedSchema(f"no value satisfies it: {first.what}", pointer=first.pointer)
 
     def root(self) -> Node | None:
         return self._node({"$ref": "#"}, _Spot())
@@ -126,6 +139,8 @@ class _FormCompiler:
             return self._free(True, spot, "any")
         spot = replace(spot, refs=settled.refs, where=spot.where if settled.where is None else settled.where)
         spot = spot.described(settled.schema)
+        if why := why_impossible(settled.schema, self._document.closed):
+            return self._impossible(spot, why)
         closed = self._closed(settled.schema, spot.refs)
         if closed is not None:
             return closed_leaf(closed[0], spot.path, spot.description, closed[1])
@@ -227,11 +242,11 @@ class _FormCompiler:
             why=f"{why} of {len(made)}",
         )
 
-    def _array(self, schema: SchemaDict, spot: _Spot) -> Node:
+    def _array(self, schema: SchemaDict, spot: _Spot) -> Node | None:
         """A list of closed items as choices where it is short; a free leaf otherwise."""
         least, most, unique = bounds_of(schema)
         rules = self._rules({key: schema[key] for key in RULES_OF_LISTS if key in schema})
-        item = self._node(schema["items"], spot.below("0"))
+        item = self._node(schema["items"], spot.item(0))
         if (
             isinstance(item, Choice)
             and unique
@@ -247,9 +262,11 @@ class _FormCompiler:
                 why=f"any of {len(item.options)}",
                 rules=rules,
             )
+        if item is None and least > 0:
+            return self._impossible(spot, "it needs items, and these have no legal value")
         if item is None or most is None or not 0 < most <= MAX_REPEAT or least > most or has_free(item):
             return self._free(schema, spot, say_free(schema))
-        items = [self._node(schema["items"], spot.below(str(at))) for at in range(most)]
+        items = [self._node(schema["items"], spot.item(at)) for at in range(most)]
         return Repeat(
             path=spot.path,
             items=tuple(node for node in items if node is not None),
@@ -274,7 +291,7 @@ class _FormCompiler:
             if field is not None:
                 fields.append(field)
             elif name in required:
-                return None
+                return self._impossible(spot, f"{name!r} is required, and has no legal value")
         for keyword in LEFT_TO_VALIDATION:
             if keyword in schema:
                 self._relax(spot, f"{keyword}: left to validation")
@@ -297,9 +314,14 @@ class _FormCompiler:
         settled = settle(schema, self._document, spot.refs).schema
         return [settled["default"]] if isinstance(settled, dict) and "default" in settled else []
 
-    def _free(self, schema: Schema, spot: _Spot, why: str) -> Free:
+    def _free(self, schema: Schema, spot: _Spot, why: str) -> Free | None:
         closed = with_presence_said(self._document.closed(schema))
+        if closed is False:
+            return self._impossible(spot, "no value is left for a part that it requires")
         return Free(path=spot.path, schema=closed, description=spot.description, why=why)
+
+    def _impossible(self, spot: _Spot, why: str) -> None:
+        self.impossible.append(Relaxation(pointer=pointer(spot.where), what=why))
 
     def _relax(self, spot: _Spot, what: str) -> None:
         self.relaxed.append(Relaxation(pointer=pointer(spot.where), what=what))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import agentform
 from agentform import fill_sync
-from agentform.errors import CallRejected
+from agentform.errors import UnsupportedSchema
 from agentform.forms.answer import Answer, assumed
 from agentform.forms.questions import open_questions
 from agentform.forms.rules import breaks_rules, keeping_rules
@@ -116,9 +116,9 @@ def test_an_object_that_names_its_keys_only_in_rules_has_those():
     assert fill(schema, BOTH).value == {"a": "x"}
 
 
-def test_rules_that_nothing_keeps_are_a_rejection():
+def test_rules_that_nothing_keeps_are_told_when_the_schema_is_loaded():
     schema = closed({"a": FLAG}, required=["a"], allOf=[{"not": {"required": ["a"]}}])
-    with pytest.raises(CallRejected):
+    with pytest.raises(UnsupportedSchema, match="contradict each other"):
         fill(schema, {"a": True})
 
 
