@@ -9,7 +9,7 @@ import socket
 import zlib
 from collections.abc import Iterator
 
-from benchmarks.attack.asking import CHAT, HEAD, answered, chat, ok, said_to
+from benchmarks.attack.asking import CHAT, HEAD, answered, chat, left_early, ok, said_to
 from benchmarks.attack.target import KEYS, Target
 
 __all__ = [
@@ -78,8 +78,8 @@ def endless_bodies(target: Target) -> None:
     with contextlib.ExitStack() as stack:
         for _ in range(target.many(80)):
             slow = stack.enter_context(socket.create_connection(("127.0.0.1", target.port)))
-            slow.sendall(endless + b"1\r\n \r\n")
-            with contextlib.suppress(OSError):
+            with left_early():
+                slow.sendall(endless + b"1\r\n \r\n")
                 slow.sendall(b"1\r\n \r\n")
         assert target.is_healthy()
         ok(target)
@@ -92,10 +92,10 @@ def _poured(target: Target, head: bytes, piece: bytes) -> bytes:
     """What is said to a client that sends for as long as somebody listens."""
     with socket.create_connection(("127.0.0.1", target.port), timeout=60) as connection:
         connection.sendall(head)
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        with left_early():
             for _ in range(4000):
                 connection.sendall(piece)
-        with contextlib.suppress(ConnectionResetError):
+        with left_early():
             return connection.recv(65_536)
     return b""
 
@@ -130,9 +130,10 @@ def slow_readers(target: Target) -> None:
             deaf = stack.enter_context(socket.socket())
             deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
             deaf.connect(("127.0.0.1", target.port))
-            deaf.sendall(ask)
-            if at % 2:
-                deaf.shutdown(socket.SHUT_WR)
+            with left_early():
+                deaf.sendall(ask)
+                if at % 2:
+                    deaf.shutdown(socket.SHUT_WR)
         assert target.is_healthy()
     _ok_soon(target)
 
@@ -296,6 +297,7 @@ def upgrades(target: Target) -> None:
     with contextlib.ExitStack() as stack:
         for _ in range(target.many(200)):
             made = stack.enter_context(socket.create_connection(("127.0.0.1", target.port)))
-            made.sendall(asked)
+            with left_early():
+                made.sendall(asked)
         assert target.is_healthy()
     ok(target)
