@@ -53,7 +53,7 @@ class _Key:
         return range(1 if self.is_needed else 0, len(self.options) + 1)
 
 
-_Choice: TypeAlias = "tuple[frozenset[int], ...]"
+_Standing: TypeAlias = "tuple[frozenset[int], ...]"
 """For each key the states that it may be in."""
 
 
@@ -111,14 +111,14 @@ def _keys(schema: SchemaDict, definitions: SchemaDict) -> list[_Key]:
     return keys if math.prod(len(key.states) for key in keys) <= _MOST_STATES else []
 
 
-def _ways(schema: SchemaDict, definitions: SchemaDict, keys: Sequence[_Key]) -> list[_Choice]:
+def _ways(schema: SchemaDict, definitions: SchemaDict, keys: Sequence[_Key]) -> list[_Standing]:
     """Every way to keep the rules; none where they forbid nothing, or ask for more than presence and listed values."""
     judge = Rules({**{key: schema[key] for key in _RULES & schema.keys()}, "$defs": definitions})
     members: SchemaDict = schema.get("properties", {})
     named = {key.name for key in keys}
     fixed = {name: _unknown(members.get(name, True)) for name in schema.get("required", []) if name not in named}
     others = {name: _ANY for name in members if name not in fixed and name not in named}
-    kept: list[_Choice] = []
+    kept: list[_Standing] = []
     states = list(itertools.product(*(key.states for key in keys)))
     for state in states:
         there = {key.name: key.options[at - 1] for key, at in zip(keys, state, strict=True) if at}
@@ -166,7 +166,7 @@ def _names(schema: SchemaDict, rules: SchemaDict) -> list[str] | None:
     return [name for name in own if name in named] + ([] if is_closed else sorted(named - {*own}))
 
 
-def _joined(ways: Sequence[_Choice]) -> list[_Choice]:
+def _joined(ways: Sequence[_Standing]) -> list[_Standing]:
     """Fewer ways that say the same: two that differ in one key alone are one, with the states of both."""
     found = list(ways)
     while pair := next(((a, b) for a, b in itertools.combinations(found, 2) if _differ_in_one(a, b)), None):
@@ -175,11 +175,11 @@ def _joined(ways: Sequence[_Choice]) -> list[_Choice]:
     return found if len(found) <= _MOST_ARMS else []
 
 
-def _differ_in_one(first: _Choice, second: _Choice) -> bool:
+def _differ_in_one(first: _Standing, second: _Standing) -> bool:
     return sum(one != other for one, other in zip(first, second, strict=True)) == 1
 
 
-def _object(schema: SchemaDict, keys: Sequence[_Key], way: _Choice) -> SchemaDict:
+def _object(schema: SchemaDict, keys: Sequence[_Key], way: _Standing) -> SchemaDict:
     is_closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
     absent = [key.name for key, states in zip(keys, way, strict=True) if states == {0}]
     members = {name: item for name, item in schema.get("properties", {}).items() if name not in absent}
