@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from agentform.runtime.llama_cpp.engine import LlamaCppEngine
     from agentform.runtime.llama_cpp.options import LlamaOptions
     from agentform.runtime.llama_server.engine import LlamaServer
+    from agentform.runtime.openai_server.engine import OpenAIServer
     from agentform.runtime.sglang.client.server import SGLangServer
     from agentform.runtime.sglang.embedded.engine import SGLangEngine
     from agentform.runtime.sglang.plugin.settings import SnapshotSettings
@@ -55,6 +56,7 @@ __all__ = [
     "LlamaOptions",
     "LlamaServer",
     "ModelInfo",
+    "OpenAIServer",
     "PrecisionPlan",
     "RetryPolicy",
     "SGLangEngine",
@@ -76,7 +78,7 @@ __all__ = [
 ]
 
 _RUNTIME = "agentform.runtime."
-_SERVERS = {"LlamaServer": "llama_server", "SGLangServer": "sglang"}
+_SERVERS = {"LlamaServer": "llama_server", "OpenAIServer": "openai", "SGLangServer": "sglang"}
 _ON_TORCH = ("torch.", "sglang.embedded.")
 _WHERE = {
     "EngineOptions": "torch.options",

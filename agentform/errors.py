@@ -24,6 +24,7 @@
     │   ├── WrongSnapshotSlot
     │   ├── DeadlineExceeded
     │   ├── InvalidRequest
+    │   ├── CannotScore             an engine that only writes, asked how probable something is
     │   ├── HorizonsUnknown
     │   ├── EngineClosed
     │   ├── EngineUnavailable       a remote engine that cannot be reached or asked just now
@@ -65,6 +66,7 @@ __all__ = [
     "CacheBudgetExceeded",
     "CallError",
     "CallRejected",
+    "CannotScore",
     "ContextOverflow",
     "ConversationChanged",
     "DeadlineExceeded",
@@ -242,6 +244,17 @@ class DeadlineExceeded(EngineError):
 
 class InvalidRequest(EngineError):
     """Raised when a request is malformed, such as a token id outside the vocabulary."""
+
+
+class CannotScore(EngineError):
+    """Raised when an engine that only writes is asked how probable options are; says what would work."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(
+            f"{where} tells no probabilities, so that nothing can be scored or held to a limit on them. What works: "
+            "fill() with a form, whose choices are then written under its schema; a decision model, from load_decider() "
+            "or as decider=; or an engine that scores: a model in this process, SGLang's server or llama.cpp's"
+        )
 
 
 class HorizonsUnknown(EngineError):

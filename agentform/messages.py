@@ -12,7 +12,7 @@ JsonValue: TypeAlias = (
     "bool | int | float | str | list[JsonValue] | tuple[JsonValue, ...] | Mapping[str, JsonValue] | None"
 )
 Role = Literal["system", "user", "assistant", "tool"]
-How = Literal["fixed", "scored", "generated", "joint", "repaired"]
+How = Literal["fixed", "scored", "generated", "joint", "repaired", "written"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +75,8 @@ class Evidence:
     """JSON Pointer of the leaf."""
     value: JsonValue
     how: How
-    """`repaired` is decided again: what was there first was refused, or repeated itself until its tokens ran out."""
+    """`repaired` is decided again: what was there first was refused, or repeated itself until its tokens ran out.
+    `written` is a choice that the model wrote, on an engine that cannot score: nothing is known of its probability."""
     probability: float | None = None
     """Probability among the legal options, calibrated; `None` for values that were not scored."""
     raw_probability: float | None = None

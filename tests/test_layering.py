@@ -59,6 +59,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "runtime.llama_cpp.engine",
         "runtime.llama_cpp.options",
         "runtime.llama_server.engine",
+        "runtime.openai_server.engine",
         "runtime.server_choice",
         "runtime.choice",
         *LEAVES,
@@ -138,6 +139,15 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *LEAVES,
     ),
     "runtime.llama_server": ("runtime.llama_server", "runtime.detokenizer", *HTTP, "grammar", *LEAVES),
+    "runtime.openai_server": (
+        "runtime.openai_server",
+        "runtime.scripted.byte_tokenizer",
+        "runtime.detokenizer",
+        *HTTP,
+        "json_schema",
+        "grammar.spec",
+        *LEAVES,
+    ),
     "runtime.llama_cpp": ("runtime.llama_cpp", *OWN_MODEL, "grammar", *LEAVES),
     "decoding": ("decoding", "schema", "grammar.spec", "runtime.engine", "events", *LEAVES),
     "forms": (

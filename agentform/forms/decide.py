@@ -10,7 +10,7 @@ import anyio
 
 from agentform._util.sync import run_blocking
 from agentform.decoding.limits import Deadline, Limits
-from agentform.errors import Abstained, InvalidInput
+from agentform.errors import Abstained, CannotScore, InvalidInput
 from agentform.forms.asked import Asked, Decision, Decisions, OneOf, Score, YesNo
 from agentform.forms.decider import Decider
 from agentform.forms.decisions import Together
@@ -50,6 +50,7 @@ async def decide(
 
     Raises:
         InvalidInput: no question is asked, or a body asks none.
+        CannotScore: the engine only writes; the error says what would work.
         UnsupportedSchema: a question has fewer than two options.
         Abstained: a decision stayed below the limits on legal mass or probability.
         EngineError: the engine or the decision model cannot serve the request.
@@ -70,10 +71,12 @@ async def asker(
     """`decide` for the same questions about any number of states; the arguments are the same.
 
     Raises:
-        InvalidInput, UnsupportedSchema: as `decide` raises them.
+        InvalidInput, CannotScore, UnsupportedSchema: as `decide` raises them.
     """
     asked = {name: _asked(name, question) for name, question in questions.items()}
     if isinstance(engine, Engine):
+        if not engine.info.scores:
+            raise CannotScore(engine.info.name)
         together = await Together.of(
             engine, asked, instructions=instructions, limits=limits, scoring=scoring, priors=priors
         )

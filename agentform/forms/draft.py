@@ -10,12 +10,14 @@
 
 What failed is first solved jointly, then written again with the refusal in view; what fails a second time at the same
 leaves, or has only joint solutions that the model finds very improbable, is decided in sequence. Where all that was in
-vain, the choices are written one after another under grammars of their options, once.
+vain, the choices are written one after another under grammars of their options, once. With an engine that cannot score
+the whole form is written (`written.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -29,6 +31,7 @@ from agentform.errors import (
     ArgumentsTruncated,
     Attempt,
     CallRejected,
+    CannotScore,
     GrammarError,
     Violation,
 )
@@ -53,6 +56,7 @@ from agentform.forms.rules import breaks_rules, keeping_rules
 from agentform.forms.scoring import Priors, Scoring, require_confidence
 from agentform.forms.state import FormState
 from agentform.forms.unsatisfied import unsatisfied_rules
+from agentform.forms.written import write_form
 from agentform.schema.target import Target
 
 __all__ = ["Filling", "fill_form"]
@@ -90,6 +94,27 @@ async def fill_form(session: Session, filling: Filling) -> FormState:
         Abstained: a choice stayed below the limits on legal mass or probability.
         EngineError: the engine cannot serve a request; DeadlineExceeded among them.
     """
+    if not session.engine.info.scores:
+        return await _without_scores(session, filling)
+    return await _by_scores(session, filling)
+
+
+async def _without_scores(session: Session, filling: Filling) -> FormState:
+    """A decision model may answer what the engine cannot; where it leaves something open, the engine writes all."""
+    if filling.elsewhere is not None:
+        with suppress(CannotScore):
+            return await _by_scores(session, filling)
+    return await write_form(
+        session,
+        filling.target,
+        filling.point,
+        refusal=filling.refusal,
+        closing=filling.closing,
+        watch=filling.watch,
+    )
+
+
+async def _by_scores(session: Session, filling: Filling) -> FormState:
     attempts: list[Attempt] = []
     refusals: list[tuple[Violation, ...]] = []
     root = filling.target.form.root

@@ -79,21 +79,31 @@ def _literal_after(pieces: Sequence[FormPiece], at: int) -> str:
 
 
 async def write_leaf(
-    session: Session, context: TokenContext, state: FormState, leaf: Free, *, follow: str, watch: Watch | None = None
+    session: Session,
+    context: TokenContext,
+    state: FormState,
+    leaf: Free,
+    *,
+    follow: str,
+    watch: Watch | None = None,
+    max_tokens: int | None = None,
 ) -> FormState:
     """Generate a free leaf at `context` under the leaf's own grammar; `follow` comes after it.
+
+    It may take `max_tokens`, by default `Limits.argument_tokens`.
 
     Where it ran into its token limit because a list, string or number in it repeated itself, or names a key twice or
     a number that no float holds, it is generated again without room for that, at most `Limits.repairs` times.
 
     Raises:
-        ArgumentsTruncated: the leaf was not complete within `Limits.argument_tokens`, and no bound ended it.
+        ArgumentsTruncated: the leaf was not complete within its tokens, and no bound ended it.
         ArgumentMalformed: what was written is no strict JSON, though the grammar let it pass.
     """
     fault: ArgumentsTruncated | ArgumentMalformed | None = None
+    room = session.limits.argument_tokens if max_tokens is None else max_tokens
     for attempt in range(session.limits.repairs + 1):
         try:
-            text = await _generate(session, context, leaf, follow=follow[:_FOLLOW_CHARACTERS], watch=watch)
+            text = await _generate(session, context, leaf, follow=follow[:_FOLLOW_CHARACTERS], watch=watch, room=room)
         except (ArgumentsTruncated, ArgumentMalformed) as error:
             fault, narrower = error, _narrower(leaf, error, last=attempt + 1 == session.limits.repairs)
             if narrower is None:
@@ -127,23 +137,24 @@ def _narrower(leaf: Free, fault: ArgumentsTruncated | ArgumentMalformed, *, last
     return None if schema is None else replace(leaf, schema=schema)
 
 
-async def _generate(session: Session, context: TokenContext, leaf: Free, *, follow: str, watch: Watch | None) -> str:
+async def _generate(
+    session: Session, context: TokenContext, leaf: Free, *, follow: str, watch: Watch | None, room: int
+) -> str:
     if (raw := raw_value(context, leaf)) is not None:
         with suppress(ArgumentMalformed):  # a number that is none: it is written again under the leaf's grammar
             return await write_raw(session, context, leaf, raw, watch=watch)
     prompt, lead = _heal(session.tokenizer, context.spelt(session.tokenizer))
     grammar = GrammarSpec(kind="json_schema", text=_schema_text(leaf), lead=lead, follow=follow)
-    max_tokens = session.limits.argument_tokens
     told = watch.leaf(pointer(leaf.path), lead=lead, follow=follow) if watch else None
     text, finish = "", None
-    async with aclosing(session.generate(prompt, max_tokens=max_tokens, grammar=grammar)) as chunks:
+    async with aclosing(session.generate(prompt, max_tokens=room, grammar=grammar)) as chunks:
         async for chunk in chunks:
             text += chunk.text
             finish = chunk.finish or finish
             if told:
                 await told.wrote(text)
     if finish not in ("grammar", "eos"):
-        raise ArgumentsTruncated(pointer=pointer(leaf.path), written=text.removeprefix(lead), max_tokens=max_tokens)
+        raise ArgumentsTruncated(pointer=pointer(leaf.path), written=text.removeprefix(lead), max_tokens=room)
     if told:
         await told.ended(text.removesuffix(follow))
     return _value_text(leaf, text.removeprefix(lead).removesuffix(follow))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from agentform.decoding.insertion_point import InsertionPoint
-from agentform.errors import Violation
-from agentform.messages import Message, ToolCall, ToolResult
+from agentform.errors import InvalidInput, Violation
+from agentform.messages import JsonValue, Message, ToolCall, ToolResult
 from agentform.schema.json_text import loads
 
 __all__ = ["RefusalPrompt"]
@@ -36,7 +37,9 @@ class RefusalPrompt:
         return Message(role="assistant", content=json_text), Message(role="user", content=told)
 
     def _call(self, json_text: str, violations: Sequence[Violation]) -> tuple[Message, Message]:
-        arguments = loads(json_text)
+        arguments: JsonValue = {}
+        with suppress(InvalidInput):  # what is no JSON cannot be shown as a call
+            arguments = loads(json_text)
         call = ToolCall(id="refused", name=self.tool, arguments=arguments if isinstance(arguments, dict) else {})
         told = f"Invalid: {_reasons(violations, 'arguments')}"
         result = ToolResult(call_id=call.id, name=self.tool, content=told, is_error=True)

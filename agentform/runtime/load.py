@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentform._util.install import install_line
 from agentform._util.paths import cache_home
-from agentform.errors import EngineError, InvalidRequest, MissingDependency
+from agentform.errors import InvalidRequest, MissingDependency
 from agentform.runtime.choice import EngineChoice, choose_engine
 from agentform.runtime.engine import Engine
 from agentform.runtime.idle_threads import let_idle_threads_sleep
@@ -32,6 +32,7 @@ _SGLANG = "sglang:"
 _SERVERS = {
     "sglang": ("agentform.runtime.sglang.client.server", "SGLangServer", "tokenizer"),
     "llama_server": ("agentform.runtime.llama_server.engine", "LlamaServer", ""),
+    "openai": ("agentform.runtime.openai_server.engine", "OpenAIServer", "model"),
 }
 _ADAPTER = "adapter:"
 
@@ -40,7 +41,7 @@ def load_engine(name: str, *, engine: str | None = None, **options: Any) -> Engi
     """An engine for a model: by catalogue name, model folder, GGUF file, Hugging Face hub id or a server's URL.
 
     Which engine runs it on this machine is decided here, and `engine.info.why` says why; `engine` ("torch" or
-    "llama_cpp") asks for one, and for a URL ("sglang" or "llama_server") says what kind of server is there.
+    "llama_cpp") asks for one, and for a URL ("sglang", "llama_server" or "openai") says what kind of server is there.
     `options` are its settings, the fields of `TorchEngine`'s or `LlamaCppEngine`'s, such as `cache_dir`, or
     `snapshots="balanced"` for hybrid models. A GGUF file is named by its path, by a folder that holds it, by
     "org/name:pattern" on the hub, or by its name alone where AGENTFORM_MODELS names a folder with it.
@@ -49,8 +50,9 @@ def load_engine(name: str, *, engine: str | None = None, **options: Any) -> Engi
     `chat_template_kwargs` are arguments of the model's chat template in every prompt, such as `enable_thinking`.
     "sglang:" before the name loads it into SGLang; `options` are then SGLang's server arguments.
     For a URL (``http://host:30000``, ``https://…``) the server is asked what it is, and they are those of
-    `SGLangServer` or `LlamaServer`. After a ``#`` the URL may name the tokenizer for SGLang, and AGENTFORM_ENGINE_KEY
-    may hold the `api_key`.
+    `SGLangServer`, `LlamaServer`, or `OpenAIServer` for any other that speaks OpenAI's interface, which writes and
+    cannot score. After a ``#`` the URL may name the tokenizer for SGLang, or the model of several, and
+    AGENTFORM_ENGINE_KEY may hold the `api_key`.
     OpenMP's threads sleep while they wait, unless OMP_WAIT_POLICY, GOMP_SPINCOUNT or KMP_BLOCKTIME is set.
     Label priors that the engine measures are kept on disk, in the user's cache folder.
 
@@ -127,11 +129,6 @@ def _server(name: str, asked: str | None, options: dict[str, Any]) -> Any:
         from agentform.runtime.server_choice import which_server
 
         kind = asked or which_server(url, given)
-        if kind not in _SERVERS:
-            raise EngineError(
-                f"{url} speaks OpenAI's interface only, which tells neither the tokens of a prompt nor how probable an "
-                "option is; engines over HTTP are SGLang's server and llama.cpp's"
-            )
         engine, of_fragment = server_class(kind)
     known = inspect.signature(engine).parameters
     if unknown := sorted(options.keys() - known.keys()):

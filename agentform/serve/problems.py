@@ -11,6 +11,7 @@ from agentform.errors import (
     AgentformError,
     CacheBudgetExceeded,
     CallError,
+    CannotScore,
     ContextOverflow,
     DeadlineExceeded,
     EngineClosed,
@@ -90,6 +91,7 @@ _NOT_AGAIN = {"x-should-retry": "false"}
 
 _STATUS: tuple[tuple[type[AgentformError], int, str], ...] = (
     (ContextOverflow, 400, "context_length_exceeded"),
+    (CannotScore, 400, "cannot_score"),
     (CacheBudgetExceeded, 400, "cache_budget_exceeded"),
     (DeadlineExceeded, 504, "deadline_exceeded"),
     (EngineClosed, 503, "engine_closed"),

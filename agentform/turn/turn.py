@@ -51,6 +51,7 @@ from agentform.turn.prose_calls import Recovered, recover, text_before_call
 from agentform.turn.reasoning import Reasoning, Thought, think
 from agentform.turn.step_elsewhere import step_elsewhere, turn_state
 from agentform.turn.types import TurnOptions, TurnResult
+from agentform.turn.written_step import write_step
 
 __all__ = ["TurnRunner"]
 
@@ -185,7 +186,7 @@ class TurnRunner:
             decided = await step_elsewhere(session, self.decider, state, self._callable(options), answer=answer)
             if decided is not None:
                 return decided
-        if self.format.step_lead:
+        if self.format.step_lead or not self.engine.info.scores:
             return await self._step(session, thought.context, bool(thought.content), options, answerable=answerable)
         opening = settled.before_calls(self.format, after_text=bool(thought.content))
         first = opening + CallFraming(format=self.format).before_name
@@ -220,12 +221,15 @@ class TurnRunner:
     ) -> Evidence:
         """The next step of a model that was not trained for calls: asked on a line of its own."""
         lead = self.format.step_lead
+        names, answer = list(self._callable(options)), self._answer_name if answerable else None
+        if not self.engine.info.scores:
+            return await write_step(session, context, names, lead=("\n" if spoken else "") + lead, answer=answer)
         return await choose_step(
             session,
             context,
-            list(self._callable(options)),
+            names,
             lead=("\n" if spoken else "") + lead,
-            answer=self._answer_name if answerable else None,
+            answer=answer,
             scoring=self.scoring,
             priors=lambda: self._priors_at(
                 lambda empty: unframed(TokenContext(ids=self._settled(empty).ids, tail=lead)), "action"
@@ -353,7 +357,7 @@ class TurnRunner:
 
     async def _another(self, session: Session, end: TokenContext, options: TurnOptions) -> Evidence | None:
         """The decision for one more call after the last one; `None` when the model wants to see results first."""
-        if self.format.step_lead:
+        if self.format.step_lead or not self.engine.info.scores:
             decision = await self._step(session, end, True, options, answerable=True)
             return None if decision.value is None else decision
         mass = await another_call_mass(session, self.format, end)

@@ -54,6 +54,8 @@ def test_an_engine_of_this_process_does_not_run_what_is_a_server():
         load_engine("http://host:1", engine="torch")
 
 
-def test_a_server_of_openais_interface_alone_is_no_engine_and_told_so():
-    with pytest.raises(EngineError, match="OpenAI's interface only"):
-        load_engine("http://host:1", **served(v1_models=MODELS))
+def test_a_server_of_openais_interface_alone_is_an_engine_that_writes_and_its_model_may_be_named():
+    engine = load_engine("http://host:1#m", **served(v1_models=MODELS))
+    assert (engine.info.name, engine.info.scores) == ("m", False)
+    with pytest.raises(InvalidRequest, match="no model 'other'; it has m"):
+        load_engine("http://host:1/v1#other", **served(v1_models=MODELS))
