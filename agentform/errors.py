@@ -252,8 +252,8 @@ class CannotScore(EngineError):
     def __init__(self, where: str) -> None:
         super().__init__(
             f"{where} tells no probabilities, so that nothing can be scored or held to a limit on them. What works: "
-            "fill() with a form, whose choices are then written under its schema; a decision model, from load_decider() "
-            "or as decider=; or an engine that scores: a model in this process, SGLang's server or llama.cpp's"
+            "fill() with a form, whose choices are then written under its schema; a decision model, load_decider() or "
+            "decider=; or an engine that scores: a model in this process, SGLang's server or llama.cpp's"
         )
 
 
