@@ -54,6 +54,7 @@ def serve_model(
         raise MissingDependency(f"agentform serve needs its extra: {install_line('serve')}") from error
     # Plain lines: rich takes two milliseconds of the event loop for each.
     logging.basicConfig(level=logging.INFO, format=_line(settings), datefmt="%Y-%m-%d %H:%M:%S", stream=console.file)
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # a line for every request to a server that is the engine
     second = None if decider is None else load_decider(decider)
     listener = _listen(settings)
     started = time.perf_counter()

@@ -14,6 +14,8 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 from agentform.errors import EngineError, EngineUnauthorized, EngineUnavailable
 from agentform.runtime.http.connection import Connection
+from agentform.runtime.http.library import httpx
+from agentform.runtime.http.retry_policy import RetryPolicy
 from agentform.runtime.http.transport import Transport
 
 __all__ = ["SERVER_KINDS", "ServerKind", "server_root", "which_server"]
@@ -21,6 +23,8 @@ __all__ = ["SERVER_KINDS", "ServerKind", "server_root", "which_server"]
 ServerKind: TypeAlias = Literal["sglang", "llama_server", "openai"]
 SERVER_KINDS: tuple[ServerKind, ...] = get_args(ServerKind)
 
+_AT_START = RetryPolicy(retries=2)
+"""An address that is wrong is told of soon; a server that is asked again later may take its time."""
 _CONNECTION = ("api_key", "headers", "ca_file", "client_certificate", "verify", "connect_timeout_s", "read_timeout_s")
 _WAYS = (*_CONNECTION, "retries", "transport")
 
@@ -39,8 +43,7 @@ def which_server(url: str, options: Mapping[str, Any]) -> ServerKind:
         InvalidRequest: the address is no URL.
         EngineError: what answers is none of the servers that are known.
     """
-    given = {key: options[key] for key in _WAYS if options.get(key) is not None}
-    transport = Transport(Connection(url=server_root(url), **given))
+    transport = _transport(server_root(url), options)
     said = {path: _said(transport, path) for path in ("/get_model_info",)}
     if _is_sglang(said["/get_model_info"]):
         return "sglang"
@@ -56,7 +59,26 @@ def which_server(url: str, options: Mapping[str, Any]) -> ServerKind:
     raise EngineError(
         f"{transport.where} is no server that is known here. It answered {told}. SGLang knows /get_model_info, "
         "llama.cpp's server /props, and servers of OpenAI's interface /v1/models; engine= names the kind"
+        + _hint(server_root(url), options)
     )
+
+
+def _transport(url: str, options: Mapping[str, Any]) -> Transport:
+    given = {key: options[key] for key in _WAYS if options.get(key) is not None}
+    return Transport(Connection(url=url, **{"retries": _AT_START, **given}))
+
+
+def _hint(root: str, options: Mapping[str, Any]) -> str:
+    """Where the address goes on too far: the shorter one at which there is a server."""
+    url = httpx.URL(root)
+    steps = [step for step in url.path.split("/") if step]
+    for kept in reversed(range(len(steps))):
+        shorter = str(url.copy_with(path="/" + "/".join(steps[:kept]), query=None, fragment=None)).rstrip("/")
+        transport = _transport(shorter, options)
+        replies = (_said(transport, path) for path in ("/v1/models", "/get_model_info", "/props"))
+        if any(isinstance(reply, dict) for reply in replies):
+            return f". There is a server at {transport.where}: leave out /{'/'.join(steps[kept:])}"
+    return ""
 
 
 def _said(transport: Transport, path: str) -> Any:

