@@ -12,7 +12,7 @@ JsonValue: TypeAlias = (
     "bool | int | float | str | list[JsonValue] | tuple[JsonValue, ...] | Mapping[str, JsonValue] | None"
 )
 Role = Literal["system", "user", "assistant", "tool"]
-How = Literal["fixed", "scored", "generated", "joint", "repaired", "written"]
+How = Literal["fixed", "scored", "generated", "joint", "repaired", "written", "shortened"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,8 @@ class Evidence:
     value: JsonValue
     how: How
     """`repaired` is decided again: what was there first was refused, or repeated itself until its tokens ran out.
-    `written` is a choice that the model wrote, on an engine that cannot score: nothing is known of its probability."""
+    `written` is a choice that the model wrote, on an engine that cannot score: nothing is known of its probability.
+    `shortened` is a text that its greatest length would have ended in mid-word, and that ends at the word before."""
     probability: float | None = None
     """Probability among the legal options, calibrated; `None` for values that were not scored."""
     raw_probability: float | None = None

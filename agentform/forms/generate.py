@@ -14,6 +14,7 @@ from agentform.forms.progress import Watch
 from agentform.forms.raw_values import raw_value, write_raw
 from agentform.forms.repetition import find_loop, find_overflow, find_repeated_key
 from agentform.forms.state import FormPiece, FormState
+from agentform.forms.word_ends import ended_at_word, may_end_in_word
 from agentform.grammar.spec import GrammarSpec
 from agentform.messages import JsonValue
 from agentform.runtime.engine import Tokenizer
@@ -103,7 +104,9 @@ async def write_leaf(
     room = session.limits.argument_tokens if max_tokens is None else max_tokens
     for attempt in range(session.limits.repairs + 1):
         try:
-            text = await _generate(session, context, leaf, follow=follow[:_FOLLOW_CHARACTERS], watch=watch, room=room)
+            text, cut = await _generate(
+                session, context, leaf, follow=follow[:_FOLLOW_CHARACTERS], watch=watch, room=room
+            )
         except (ArgumentsTruncated, ArgumentMalformed) as error:
             fault, narrower = error, _narrower(leaf, error, last=attempt + 1 == session.limits.repairs)
             if narrower is None:
@@ -117,7 +120,7 @@ async def write_leaf(
                 raise
             leaf = replace(leaf, schema=looser)  # the engine could not follow it to the end; validation can
         else:
-            return state.with_text(leaf.path, text, shortened=fault is not None)
+            return state.with_text(leaf.path, text, again=fault is not None, cut=cut)
     raise fault or GrammarError(f"no grammar for '{pointer(leaf.path)}' could be followed to its end")
 
 
@@ -139,13 +142,14 @@ def _narrower(leaf: Free, fault: ArgumentsTruncated | ArgumentMalformed, *, last
 
 async def _generate(
     session: Session, context: TokenContext, leaf: Free, *, follow: str, watch: Watch | None, room: int
-) -> str:
+) -> tuple[str, bool]:
+    """The leaf's JSON text, and whether it was cut where its last word began."""
     if (raw := raw_value(context, leaf)) is not None:
         with suppress(ArgumentMalformed):  # a number that is none: it is written again under the leaf's grammar
             return await write_raw(session, context, leaf, raw, watch=watch)
     prompt, lead = _heal(session.tokenizer, context.spelt(session.tokenizer))
     grammar = GrammarSpec(kind="json_schema", text=_schema_text(leaf), lead=lead, follow=follow)
-    told = watch.leaf(pointer(leaf.path), lead=lead, follow=follow) if watch else None
+    told = watch.leaf(pointer(leaf.path), lead=lead, follow=follow, words=may_end_in_word(leaf)) if watch else None
     text, finish = "", None
     async with aclosing(session.generate(prompt, max_tokens=room, grammar=grammar)) as chunks:
         async for chunk in chunks:
@@ -155,9 +159,12 @@ async def _generate(
                 await told.wrote(text)
     if finish not in ("grammar", "eos"):
         raise ArgumentsTruncated(pointer=pointer(leaf.path), written=text.removeprefix(lead), max_tokens=room)
+    written = text.removeprefix(lead).removesuffix(follow)
+    value_text = _value_text(leaf, written)
+    cut = await ended_at_word(session, context, leaf, written)
     if told:
-        await told.ended(text.removesuffix(follow))
-    return _value_text(leaf, text.removeprefix(lead).removesuffix(follow))
+        await told.ended(lead + (cut or written))
+    return (value_text, False) if cut is None else (_value_text(leaf, cut), True)
 
 
 def _schema_text(leaf: Free) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from agentform.events import ArgumentChosen, ArgumentDelta, Emit
+from agentform.forms.word_ends import before_last_word
 from agentform.messages import Evidence
 
 __all__ = ["LeafText", "Watch"]
@@ -27,11 +28,14 @@ class Watch:
         for item in evidence:
             await self.emit(ArgumentChosen(call_id=self.call_id, tool=self.tool, evidence=item))
 
-    def leaf(self, pointer: str, *, lead: str, follow: str) -> LeafText:
-        """Listen to one free leaf; what is written begins with `lead` and may end with `follow`."""
+    def leaf(self, pointer: str, *, lead: str, follow: str, words: bool = False) -> LeafText:
+        """Listen to one free leaf; what is written begins with `lead` and may end with `follow`.
+
+        Of one that may be cut at a word only whole `words` are told.
+        """
         attempt = self._attempts[pointer]
         self._attempts[pointer] += 1
-        return LeafText(self, pointer, attempt, len(lead), len(follow))
+        return LeafText(self, pointer, attempt, len(lead), len(follow), words)
 
 
 @dataclass
@@ -44,10 +48,13 @@ class LeafText:
     _told: int
     _held_back: int
     """The last characters wait: they may be what follows the leaf."""
+    _words: bool
+    """The last word waits: it may be taken away."""
 
     async def wrote(self, text: str) -> None:
         """Tell of what is new in `text`, all that is written so far."""
-        await self._tell(text[: max(len(text) - self._held_back, 0)])
+        certain = text[: max(len(text) - self._held_back, 0)]
+        await self._tell(before_last_word(certain) if self._words else certain)
 
     async def ended(self, text: str) -> None:
         """Tell of the rest of `text`, which holds the leaf and its lead and nothing after it."""

@@ -20,6 +20,7 @@ from agentform.decoding.token_context import TokenContext, advance
 from agentform.errors import ArgumentMalformed, ArgumentsTruncated, GrammarError
 from agentform.forms.progress import Watch
 from agentform.forms.raw_grammar import raw_grammar
+from agentform.forms.word_ends import ended_at_word, may_end_in_word
 from agentform.grammar.spec import GrammarSpec
 from agentform.schema.form import Free, pointer
 from agentform.schema.json_text import dumps
@@ -67,8 +68,10 @@ def _stops(style: Elements, close: str) -> tuple[str, ...]:
     return (core,) if core.strip() else _AFTER_QUOTE
 
 
-async def write_raw(session: Session, context: TokenContext, leaf: Free, raw: RawValue, *, watch: Watch | None) -> str:
-    """The leaf's JSON text.
+async def write_raw(
+    session: Session, context: TokenContext, leaf: Free, raw: RawValue, *, watch: Watch | None
+) -> tuple[str, bool]:
+    """The leaf's JSON text, and whether it was cut where its last word began.
 
     Raises:
         ArgumentsTruncated: the value had no end within `Limits.argument_tokens`.
@@ -90,11 +93,11 @@ async def _written(
     *,
     watch: Watch | None,
     grammar: GrammarSpec | None = None,
-) -> str:
-    """The value's JSON text, generated under the grammar, or up to what stops it."""
+) -> tuple[str, bool]:
+    """The value's JSON text, generated under the grammar, or up to what stops it, and whether it was cut."""
     prompt_ids = _opened(session, context, raw).token_ids(session.tokenizer)
     max_tokens, stop = session.limits.argument_tokens, () if grammar else raw.stops
-    told = watch.leaf(pointer(leaf.path), lead="", follow="") if watch else None
+    told = watch.leaf(pointer(leaf.path), lead="", follow="", words=may_end_in_word(leaf)) if watch else None
     text, finish = "", None
     async with aclosing(session.generate(prompt_ids, max_tokens=max_tokens, stop=stop, grammar=grammar)) as chunks:
         async for chunk in chunks:
@@ -105,9 +108,10 @@ async def _written(
         written = dumps(text)[:-1] if raw.is_string else text
         raise ArgumentsTruncated(pointer=pointer(leaf.path), written=written, max_tokens=max_tokens)
     json_text = _read(leaf, raw, text)
+    cut = await ended_at_word(session, context, leaf, json_text)
     if told:
-        await told.ended(json_text)
-    return json_text
+        await told.ended(cut or json_text)
+    return cut or json_text, cut is not None
 
 
 def _before(text: str, stops: Sequence[str]) -> str:

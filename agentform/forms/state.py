@@ -56,12 +56,14 @@ class FormState:
         """These answers beside, or instead of, those there are."""
         return replace(self, answers={**self.answers, **answers})
 
-    def with_text(self, path: Path, text: str, *, shortened: bool = False) -> FormState:
-        """One more free leaf written."""
+    def with_text(self, path: Path, text: str, *, again: bool = False, cut: bool = False) -> FormState:
+        """One more free leaf written; `again`, with less room, or `cut` where its last word began."""
+        how = {where: method for where, method in self.how.items() if where != path or method != "shortened"}
         return replace(
             self,
             texts={**self.texts, path: text},
-            shortened=self.shortened | {path} if shortened else self.shortened,
+            shortened=self.shortened | {path} if again else self.shortened,
+            how={**how, path: "shortened"} if cut else how,
         )
 
     def pieces(self) -> list[FormPiece]:

@@ -24,7 +24,7 @@ UNIT, CITY = (("unit",), "value"), ("city",)
 
 def test_a_state_never_changes_in_place():
     empty = state_of(ROOT)
-    full = empty.with_answers(state_of(ROOT, {UNIT: 1}).answers).with_text(CITY, '"Rome"', shortened=True)
+    full = empty.with_answers(state_of(ROOT, {UNIT: 1}).answers).with_text(CITY, '"Rome"', again=True)
     assert (empty.answers, empty.texts, empty.shortened) == ({}, {}, frozenset())
     assert (full.index(*UNIT), full.shortened) == (1, {CITY})
     assert full.value == {"unit": "F", "city": "Rome", "kind": 1}
@@ -44,7 +44,7 @@ def test_a_leaf_is_evidence_once_it_is_known_and_says_that_it_was_shortened():
     assert state.evidence() == ()
     [written] = state.with_text(CITY, '"Rome"').evidence()
     assert (written.pointer, written.value, written.how) == ("/city", "Rome", "generated")
-    [shortened] = state.with_text(CITY, '"Rome"', shortened=True).evidence()
+    [shortened] = state.with_text(CITY, '"Rome"', again=True).evidence()
     assert shortened.how == "repaired"
 
 

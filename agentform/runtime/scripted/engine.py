@@ -118,6 +118,9 @@ class ScriptedEngine:
         """
         prepared = await prepare_generation(request, self._info, None)
         self._accept(request)
+        if self._is_inside_string(request):
+            yield self._last("eos", request, 0)
+            return
         part = self._part_of(request.prompt_ids) if request.grammar else self._speaker(request.prompt_ids)
         if not await _waited(part.step.delay_s, prepared.deadline):
             yield self._last("deadline", request, 0)
@@ -170,6 +173,16 @@ class ScriptedEngine:
         if self._closed:
             raise EngineClosed("the scripted engine is closed")
         self.requests.append(request)
+
+    def _is_inside_string(self, request: GenerateRequest) -> bool:
+        """Whether it is asked if a string would go on where it is as long as it may be: a script's is whole."""
+        if request.grammar is not None or request.max_tokens != 1:
+            return False
+        part = self._find(request.prompt_ids)
+        if part is None:
+            return False
+        place = self._place(request.prompt_ids, self._server(request.prompt_ids, part))
+        return bool(place.path) and place.written.lstrip().startswith('"')
 
     def _speaker(self, prompt_ids: tuple[int, ...]) -> _BegunStep:
         """The turn whose text goes on at this prompt: one that was cut off right there, or the next one."""
