@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentform.decoding.formats.learn import learn_format
-from agentform.decoding.formats.probe import template_constants
+from agentform.decoding.formats.probe import TOOLS_HEAD, template_constants
 from agentform.decoding.formats.rules import adapt_messages, adapt_tools
 from agentform.decoding.formats.signatures import DEFAULT_FORMAT
 from agentform.decoding.formats.types import Slot, ToolCallFormat
@@ -87,8 +87,10 @@ def conversation(
     `arguments` are the template's own, such as `enable_thinking`.
     """
     system = instructions if format.lists_tools or not tools else _system(instructions, tools)
-    head = [{"role": "system", "content": system}] if system else []
     wanted = bool(tools) or format.rules.needs_tools
+    if tools and format.rules.tools_with_system:
+        system = system or TOOLS_HEAD
+    head = [{"role": "system", "content": system}] if system else []
     listed: list[Any] | None = None
     if format.lists_tools and wanted:
         listed = adapt_tools(format.rules, list(map(_definition, tools)))

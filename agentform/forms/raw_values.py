@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
+from agentform.decoding.formats.elements import unwrapped
 from agentform.decoding.formats.probe import common_prefix
 from agentform.decoding.formats.reading import Unreadable
 from agentform.decoding.formats.types import Elements
@@ -34,10 +35,11 @@ _AFTER_QUOTE = (",", ")", "]", "}")
 
 @dataclass(frozen=True, kw_only=True)
 class RawValue:
-    """A value that ends at one of `stops`."""
+    """A value that begins after `middle` and ends at one of `stops`."""
 
     style: Elements
     is_string: bool
+    middle: str
     stops: tuple[str, ...]
 
 
@@ -48,9 +50,10 @@ def raw_value(context: TokenContext, leaf: Free) -> RawValue | None:
         return None
     types = _types(leaf)
     if types == {"string"} and style.string_values is None:
-        return RawValue(style=style, is_string=True, stops=_stops(style, style.string_close))
-    if types and types <= _SCALARS:
-        return RawValue(style=style, is_string=False, stops=_stops(style, style.close))
+        return RawValue(style=style, is_string=True, middle=style.string_middle, stops=_stops(style, leaf))
+    if types and types <= _SCALARS and len({style.middle_of(kind) for kind in types}) == 1:
+        middle = style.middle_of(min(types))
+        return RawValue(style=style, is_string=False, middle=middle, stops=_stops(style, leaf, is_string=False))
     return None
 
 
@@ -61,8 +64,8 @@ def _types(leaf: Free) -> set[str]:
     return set(map(str, declared)) if isinstance(declared, list | tuple) else set()
 
 
-def _stops(style: Elements, close: str) -> tuple[str, ...]:
-    core = close.rstrip()
+def _stops(style: Elements, leaf: Free, *, is_string: bool = True) -> tuple[str, ...]:
+    core = style.close_of(str(leaf.path[0]), is_string=is_string).rstrip()
     if core in _QUOTES:
         return tuple(core + after for after in _AFTER_QUOTE)
     return (core,) if core.strip() else _AFTER_QUOTE
@@ -103,7 +106,8 @@ async def _written(
         async for chunk in chunks:
             text, finish = _before(text + chunk.text, raw.stops), chunk.finish or finish
             if told and raw.is_string:
-                await told.wrote(dumps(_certain(text, raw.stops))[:-1])
+                said = _certain(text, raw.stops)
+                await told.wrote(dumps(unwrapped(said) if raw.style.cdata else said)[:-1])
     if finish == "length":
         written = dumps(text)[:-1] if raw.is_string else text
         raise ArgumentsTruncated(pointer=pointer(leaf.path), written=written, max_tokens=max_tokens)
@@ -130,13 +134,13 @@ def _opened(session: Session, context: TokenContext, raw: RawValue) -> TokenCont
     if raw.is_string:
         return context.with_text(' "')
     spelt = context.spelt(session.tokenizer)
-    written = common_prefix(raw.style.middle, raw.style.string_middle)
-    return advance(session.tokenizer, spelt, raw.style.middle[len(written) :])
+    written = common_prefix(*raw.style.all_middles)
+    return advance(session.tokenizer, spelt, raw.middle[len(written) :])
 
 
 def _read(leaf: Free, raw: RawValue, text: str) -> str:
     if raw.is_string:
-        return dumps(text)
+        return dumps(unwrapped(text) if raw.style.cdata else text)
     reasons: Sequence[str] = ()
     for spelling in (raw.style.scalars, JsonValues()):
         try:

@@ -15,7 +15,7 @@ from agentform.errors import InvalidInput
 from agentform.messages import JsonValue
 from agentform.schema.form import Path, pointer
 
-__all__ = ["dumps", "loads", "plain", "problems", "text_or_json", "to_jsonable"]
+__all__ = ["dumps", "json_type", "loads", "plain", "problems", "text_or_json", "to_jsonable"]
 
 T = TypeVar("T")
 
@@ -30,6 +30,25 @@ def dumps(value: JsonValue) -> str:
         InvalidInput: for NaN, infinities and anything that is not a JSON value, naming the place.
     """
     return _within_depth(lambda: _dumps(value))
+
+
+def json_type(value: JsonValue) -> str:
+    """What JSON Schema calls the value's type; a whole number is an "integer" if Python has it as one."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "string"
+        case list() | tuple():
+            return "array"
+        case _:
+            return "object"
 
 
 def text_or_json(value: JsonValue) -> str:

@@ -8,6 +8,7 @@ from agentform.json_schema.keywords import SchemaDict
 from agentform.messages import JsonValue
 from agentform.schema.closed_values import identity
 from agentform.schema.form import Choice, Field, Fixed, Free, Node, Record, Repeat, Subset, Union
+from agentform.schema.json_text import json_type
 
 __all__ = ["json_types", "label_arms"]
 
@@ -75,19 +76,8 @@ def _type_word(node: Node) -> str:
 
 
 def _type_of(value: JsonValue) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int() | float():
-            return "number"
-        case str():
-            return "string"
-        case list() | tuple():
-            return "array"
-        case _:
-            return "object"
+    kind = json_type(value)
+    return "number" if kind == "integer" else kind
 
 
 def _unique(labels: Sequence[str]) -> list[str]:

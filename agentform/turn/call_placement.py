@@ -38,13 +38,13 @@ class CallPlacement:
         """What follows a tool's name; where nothing does, what an argument begins with."""
         style = self.format.arguments
         first = style.open if isinstance(style, Elements) else ""
-        return CallFraming(format=self.format, id=_PROBE_ID).before_arguments or first
+        return CallFraming(format=self.format).after_name or first
 
     def framing(self, messages: Sequence[Message], name: str, num_calls: int) -> CallFraming:
         """Of the turn's next call, after `num_calls` of this turn and those of `messages`."""
         before = sum(len(message.calls) for message in messages) if self.format.layout.index == "conversation" else 0
         index = before + num_calls
-        return CallFraming(format=self.format, id=new_call_id(self.format, name, index), index=index)
+        return CallFraming(format=self.format, name=name, id=new_call_id(self.format, name, index), index=index)
 
     def text_start(self, settled: SettledPrompt) -> tuple[int, ...]:
         """Token ids up to where free text begins, with what must stand before it."""
@@ -62,7 +62,7 @@ class CallPlacement:
         """
         settled = settle(self.tokenizer, self.format, before.ids)
         opening = settled.before_calls(self.format, after_text=spoken)
-        framing = CallFraming(format=self.format, id=_PROBE_ID)
+        framing = CallFraming(format=self.format, name=name, id=_PROBE_ID)
         return self.arguments(replace(before, ids=settled.ids), framing, name, opening, spoken=spoken)
 
     def arguments(

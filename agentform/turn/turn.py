@@ -191,13 +191,14 @@ class TurnRunner:
         opening = settled.before_calls(self.format, after_text=bool(thought.content))
         first = opening + CallFraming(format=self.format).before_name
         called, answer = 1.0, 0.0
-        if answerable and first:
+        text_open = self.format.text_open
+        shared = text_open.startswith(first)  # an answer goes on where a call's name would stand
+        if answerable and not shared:
             mass = await call_mass(session, self.format, thought.context, first)
             called, answer = mass.call, mass.answer(ended=thought.finish == "eos")
             if called <= answer:
                 return require_sure(answered(called, answer), session.limits)
-        # Where nothing stands before a name, what begins an answer stands among the names.
-        other = self.format.text_open or None if answerable and not first else None
+        other = text_open.removeprefix(first) or None if answerable and shared else None
         before = self.places.name(thought.context, opening)
         return await self._tool(session, before, options, called=called, answer=answer, other=other)
 

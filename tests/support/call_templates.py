@@ -33,6 +33,18 @@ _GEMMA = (
     "{% endmacro %}"
 )
 
+_TAGS = (
+    "{% macro tags(v) %}{% if v is mapping %}{% for k, w in v.items() if w is not none %}"
+    "{{ '~<' + k + '>' }}{{ tags(w) }}{{ '~</' + k + '>' }}{% endfor %}"
+    "{% elif v is iterable and v is not string %}{% for w in v %}"
+    "{{ '~<item>' }}{{ tags(w) }}{{ '~</item>' }}{% endfor %}"
+    "{% elif v is none %}{% elif v is boolean %}{{ v | tojson }}{% else %}{{ v }}{% endif %}{% endmacro %}"
+)
+_TYPE = (
+    "{% if value is boolean %}boolean{% elif value is none %}null{% elif value is number %}number"
+    "{% elif value is string %}string{% elif value is mapping %}object{% else %}array{% endif %}"
+)
+
 CALLS: dict[str, str] = {
     "a JSON object between marks": _EACH
     + "{% if not loop.first or message.content %}{{ '\\n' }}{% endif %}{{ '<tool_call>\\n' }}"
@@ -113,6 +125,27 @@ CALLS: dict[str, str] = {
     + "{{ '<|tool_call>call:' + f.name + '{' }}{% for key, value in f.arguments | dictsort %}"
     "{{ key }}:{{ show(value) }}{% if not loop.last %}{{ ',' }}{% endif %}{% endfor %}"
     "{{ '}<tool_call|>' }}{% endfor %}",
+    "types in attributes, calls numbered from one": "{{ '<|open|>calls<|sep|>' }}"
+    + _EACH
+    + "{{ '<|open|>call tool=\"' + f.name + '\" index=\"' + loop.index | string + '\"<|sep|>' }}"
+    + _ITEMS
+    + "{{ '<|open|>argument key=\"' + key + '\" type=\"' }}"
+    + _TYPE
+    + "{{ '\"<|sep|>' }}"
+    + _RAW
+    + "{{ '<|close|>argument<|sep|>' }}{% endfor %}{{ '<|close|>call<|sep|>' }}{% endfor %}"
+    "{{ '<|close|>calls<|sep|>' }}",
+    "strings in a CDATA section": _EACH
+    + "{{ '<function name=\"' + f.name + '\">' }}"
+    + _ITEMS
+    + "{{ '<param name=\"' + key + '\">' }}"
+    "{% if value is string and ('<' in value or '&' in value or '\n' in value) %}{{ '<![CDATA[' + value + ']]>' }}"
+    "{% else %}{{ value }}{% endif %}{{ '</param>' }}{% endfor %}{{ '</function>' }}{% endfor %}",
+    "tags within tags, nulls left out": _TAGS
+    + "{{ '~<calls>\n' }}"
+    + _EACH
+    + "{{ '~<invoke name=\"' + f.name + '\">' }}{{ tags(f.arguments) }}{{ '~</invoke>\n' }}{% endfor %}"
+    "{{ '~</calls>' }}",
     "arguments that must be text": _EACH + "{{ '<call>' + f.name + '\\n' + f.arguments + '</call>' }}{% endfor %}",
 }
 """What writes the calls of a message, by what is particular about it."""
@@ -140,10 +173,24 @@ _NAMED_TURNS = (
     "{% if add_generation_prompt %}{{ '<|head|>assistant<|/head|>\\n\\n>>>' }}{% endif %}"
 )
 
+_NAMED_TWICE = (
+    "{% if tools %}{% for tool in tools %}{{ tool | tojson }}{% endfor %}{% endif %}{% for message in messages %}"
+    "{% if message.role == 'assistant' and message.tool_calls %}{% for call in message.tool_calls %}"
+    "{% set f = call.function %}{{ '<|start|>assistant to=' + f.name + '<|message|><invoke name=\"' + f.name + '\">' }}"
+    "{% for key, value in f.arguments.items() %}{{ '<parameter name=\"' + key + '\">' }}"
+    "{% if value is string %}{{ value }}{% else %}{{ value | tojson }}{% endif %}{{ '</parameter>' }}{% endfor %}"
+    "{{ '</invoke>' }}{{ '<|end|>' if loop.last else '<|next|>' }}{% endfor %}"
+    "{% elif message.role == 'assistant' %}"
+    "{{ '<|start|>assistant to=user<|message|>' + message.content + '<|end|>' }}"
+    "{% else %}{{ '<|start|>' + message.role + '<|message|>' + message.content + '<|end|>' }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|start|>assistant' }}{% endif %}"
+)
+
 CALL_TEMPLATES: dict[str, str] = {
     **{name: template(calls) for name, calls in CALLS.items()},
     "channels": _HARMONY,
     "a name and then an object": _NAMED_TURNS,
+    "the name twice": _NAMED_TWICE,
 }
 
 _THOUGHT = (

@@ -65,7 +65,7 @@ class Talker(RecordingEngine):
 
 MARKS = {"<tool_call>", "[TOOL_CALLS]", "<TOOLCALL>", "<|START_ACTION|>", '{"name": "', "<｜calls▁begin｜>"}
 MARKS |= {"<|section_begin|>", "<|prefix|>", "Action:", "<call>", "<calls>", "<|call_start|>", "<|tool_call>"}
-MARKS |= {"to=functions.", ">>>"}
+MARKS |= {"to=functions.", ">>>", '<invoke name="', '<function name="', "~<calls>", "<|open|>calls<|sep|>", "<|open|>"}
 
 
 def choices(seed):

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from agentform.decoding.formats.reading import Unreadable, read_json
-from agentform.decoding.formats.types import Elements
+from agentform.decoding.formats.tags import TaggedValues, guessed
+from agentform.decoding.formats.types import CDATA_CLOSE, CDATA_OPEN, Elements
 from agentform.decoding.formats.values import JsonValues, read_any
 from agentform.decoding.formats.write import value_text
 from agentform.messages import JsonValue
 
-__all__ = ["read_elements"]
+__all__ = ["read_elements", "unwrapped"]
 
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
@@ -23,6 +24,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "object": (dict,),
     "null": (type(None),),
 }
+_EMPTY: tuple[tuple[str, JsonValue], ...] = (("string", ""), ("array", []), ("object", {}), ("null", None))
 _UNIONS = ("anyOf", "oneOf", "allOf")
 
 
@@ -43,14 +45,23 @@ def read_elements(
         start = at + (len(style.separator) if found and text.startswith(style.separator, at) else 0)
         key, middle, value_at = _key(style, text, start)
         is_string = None if not style.says_strings else middle == style.string_middle
-        close = style.string_close if is_string or is_string is None else style.close
+        close = style.close_of(key, is_string=is_string is not False)
         if (is_string is False and not isinstance(style.scalars, JsonValues)) or _is_bare(style, is_string):
-            value, at = _delimited(style, text, value_at)
+            value, at = _delimited(style, text, value_at, close)
         else:
             value_end, at = _value_end(text, value_at, close, more)
             value = _value(style, text[value_at:value_end], is_string, properties.get(key))
         found[key] = value
-    return found, at
+    return found if style.nulls else _with_nulls(found, schema), at
+
+
+def _with_nulls(found: Mapping[str, JsonValue], schema: Mapping[str, Any]) -> Mapping[str, JsonValue]:
+    """The arguments with those that must be there, may be null, and are not: nulls are left out."""
+    properties: Mapping[str, Any] = schema.get("properties") or {}
+    required = set(schema.get("required") or ())
+    types = {key: _types(each) for key, each in properties.items() if key not in found}
+    nulls = [key for key, each in types.items() if each and "null" in each and (key in required or len(each) == 1)]
+    return {**found, **dict.fromkeys(nulls)}
 
 
 def _is_bare(style: Elements, is_string: bool | None) -> bool:
@@ -58,16 +69,18 @@ def _is_bare(style: Elements, is_string: bool | None) -> bool:
     return is_string is False and not style.close
 
 
-def _delimited(style: Elements, text: str, at: int) -> tuple[JsonValue, int]:
+def _delimited(style: Elements, text: str, at: int, close: str) -> tuple[JsonValue, int]:
     spelling = {"{": style.objects, "[": style.lists}.get(text[at : at + 1], style.scalars)
     value, end = spelling.read(text, at)
-    if not text.startswith(style.close, end):
-        raise Unreadable(f"{style.close!r} is missing")
-    return value, end + len(style.close)
+    if not text.startswith(close, end):
+        raise Unreadable(f"{close!r} is missing")
+    return value, end + len(close)
 
 
 def _is_end(style: Elements, text: str, at: int, following: str, *, first: bool) -> bool:
     rest = text[at:]
+    if following.strip() and rest.lstrip().startswith(following.strip()):
+        return True
     if style.open.strip():
         return not rest.lstrip().startswith((style.separator + style.open).strip())
     if following and rest.startswith(following):
@@ -86,7 +99,7 @@ def _key(style: Elements, text: str, at: int) -> tuple[str, str, int]:
         if not text.startswith(opened, at):
             raise Unreadable(f"{style.open!r} is missing")
         at += len(opened)
-    ends = [(text.find(middle, at), -len(middle), middle) for middle in {style.middle, style.string_middle}]
+    ends = [(text.find(middle, at), -len(middle), middle) for middle in style.all_middles]
     ends = [item for item in ends if item[0] >= 0]
     if not ends:
         raise Unreadable("a key without a value")
@@ -97,7 +110,7 @@ def _key(style: Elements, text: str, at: int) -> tuple[str, str, int]:
 def _ends(style: Elements, following: str) -> re.Pattern[str]:
     """What may stand after a value."""
     key = r"[^\s<>=:,\"'{}\[\]]+"
-    middles = "|".join(map(re.escape, {style.middle, style.string_middle}))
+    middles = "|".join(map(re.escape, style.all_middles))
     another = re.escape(style.separator + style.open) + (f"{key}(?:{middles})" if not style.open.strip() else "")
     last = re.escape(following) if following else r"\Z"
     return re.compile(f"(?:{another}|{last})|\\s*\\Z")
@@ -118,20 +131,51 @@ def _value_end(text: str, at: int, close: str, more: re.Pattern[str]) -> tuple[i
 
 def _value(style: Elements, text: str, is_string: bool | None, schema: Any) -> JsonValue:
     if is_string:
-        return text if style.string_values is None else _unescaped(text)
+        return unwrapped(text) if style.string_values is None else _unescaped(text)
     if is_string is False:
         return _other(style, text)
     for option in _options(schema):
         if value_text(style, option) == text:
             return option
     types = _types(schema)
+    if style.cdata and text.startswith(CDATA_OPEN):
+        return unwrapped(text)
     if types is not None and types <= {"string"}:
         return text
+    if not text and types is not None:  # of a style that writes nothing for empty lists and objects
+        return next((empty for kind, empty in _EMPTY if kind in types), text)
+    if isinstance(style.objects, TaggedValues) and text.startswith(style.objects.open):
+        value, end = style.objects.read_tags(text)
+        if end == len(text):
+            return _typed(value, schema)
     try:
         value = _other(style, text)
     except Unreadable:
         return text
     return value if types is None or _is_of(value, types) else text
+
+
+def _typed(value: JsonValue, schema: Any) -> JsonValue:
+    """A value of tags, its texts as what the schema says they are, and guessed where it does not."""
+    data = cast("Mapping[str, Any]", schema if isinstance(schema, Mapping) else {})
+    types = _types(data)
+    if isinstance(value, Mapping):
+        known = cast("Mapping[str, Any]", data.get("properties") or {})
+        return {key: _typed(item, known.get(key, data.get("additionalProperties"))) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_typed(item, data.get("items")) for item in cast("list[JsonValue]", value)]
+    if types == {"string"}:
+        return value
+    if value == "" and types is not None:
+        return next((empty for kind, empty in _EMPTY if kind in types), value)
+    return guessed(value)
+
+
+def unwrapped(text: str) -> str:
+    """A string without the CDATA section around it; the beginning of one as well."""
+    if CDATA_OPEN.startswith(text):
+        return ""
+    return text[len(CDATA_OPEN) :].removesuffix(CDATA_CLOSE) if text.startswith(CDATA_OPEN) else text
 
 
 def _unescaped(text: str) -> JsonValue:

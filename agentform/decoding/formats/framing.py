@@ -14,6 +14,7 @@ class CallFraming:
     """What stands around the arguments of a call with this id and number."""
 
     format: ToolCallFormat
+    name: str = ""
     id: str = ""
     index: int = 0
 
@@ -23,8 +24,14 @@ class CallFraming:
         return self._text(0, self._at(Slot.NAME))
 
     @property
+    def after_name(self) -> str:
+        """What follows the name, up to the next thing that differs from call to call."""
+        after = self.format.layout.call[self._at(Slot.NAME) + 1]
+        return after if isinstance(after, str) else ""
+
+    @property
     def before_arguments(self) -> str:
-        """From the name to the arguments."""
+        """From the name to the arguments; formats that write the name twice have it here once more."""
         return self._text(self._at(Slot.NAME) + 1, self._at(Slot.ARGUMENTS))
 
     @property
@@ -36,7 +43,8 @@ class CallFraming:
         return self.format.layout.call.index(slot)
 
     def _text(self, start: int, end: int) -> str:
-        values = {Slot.ID: self.id, Slot.INDEX: str(self.index)}
+        number = str(self.format.layout.first_index + self.index)
+        values = {Slot.NAME: self.name, Slot.ID: self.id, Slot.INDEX: number}
         pieces = self.format.layout.call[start:end]
         return "".join(piece if isinstance(piece, str) else values[piece] for piece in pieces)
 

@@ -10,13 +10,26 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from agentform.decoding.formats.framing import CallFraming
 from agentform.decoding.formats.learn_arguments import Unlearnable, learn_arguments
 from agentform.decoding.formats.learn_layout import Around, learn_layout, turn_end
 from agentform.decoding.formats.learn_reasoning import learn_reasoning
-from agentform.decoding.formats.probe import KEYS, NAMES, TEXT, Probe, ProbeCall, Template, common_prefix, second
+from agentform.decoding.formats.learn_values import Unquoted
+from agentform.decoding.formats.probe import (
+    KEYS,
+    NAMES,
+    RESULT,
+    TEXT,
+    Probe,
+    ProbeCall,
+    Template,
+    common_prefix,
+    second,
+)
 from agentform.decoding.formats.rules import learn_rules
 from agentform.decoding.formats.signatures import DEFAULT_FORMAT, by_signature
-from agentform.decoding.formats.types import CallLayout, ToolCallFormat
+from agentform.decoding.formats.types import ToolCallFormat
+from agentform.decoding.formats.values import JsonValues, PythonValues
 from agentform.decoding.formats.write import WrittenCall, calls_text
 from agentform.messages import JsonValue
 
@@ -51,6 +64,8 @@ def _learned(template: Template) -> ToolCallFormat:
                 found = _by_rendering(replace(probe, with_tools=with_tools).under(arguments=arguments))
             except Unlearnable as error:
                 reasons.append(str(error))
+                if isinstance(error, Unquoted) and (text := _as_text(replace(probe, with_tools=with_tools), error)):
+                    return replace(text, lists_tools=lists_tools)
             else:
                 return replace(found, lists_tools=lists_tools)
     plain = replace(probe, with_tools=lists_tools)
@@ -62,7 +77,7 @@ def _completed(probe: Probe, found: ToolCallFormat | None, lists_tools: bool, re
     """A format that rendering did not show, with what it does show."""
     said, prompt = probe.said(), probe.prompt()
     format = found or replace(DEFAULT_FORMAT, reason=reason if lists_tools else "the template knows no tools")
-    rules = probe.rules if found else replace(probe.rules, tool_role=False)
+    rules = replace(probe.rules, tool_role=found is not None and _takes_results_after_text(probe))
     format = replace(
         format, rules=rules, lists_tools=lists_tools and found is not None, turn_end=turn_end(said, prompt)
     )
@@ -70,6 +85,25 @@ def _completed(probe: Probe, found: ToolCallFormat | None, lists_tools: bool, re
         return format
     around = Around(prompt=prompt, begin=len(common_prefix(prompt, said)), empty_thought="")
     return replace(format, reasoning=learn_reasoning(probe, around, ""))
+
+
+def _mark_after_name(format: ToolCallFormat) -> list[str]:
+    """What of the text between a call's name and its arguments no answer begins with."""
+    after = CallFraming(format=format).after_name
+    for mark in _MARK.findall(format.text_open):
+        after = after.replace(mark, "")
+    found = _MARK.search(after)
+    mark = found[0] if found else after.strip()
+    return [mark] if len(mark) > 1 else []
+
+
+def _takes_results_after_text(probe: Probe) -> bool:
+    """Whether a result may follow a call that the template takes for text."""
+    if not probe.rules.tool_role:
+        return False
+    call = ProbeCall(arguments={})
+    text = probe.render([probe.user(), probe.assistant(TEXT), probe.result(call, 0)], generation_prompt=True)
+    return text is not None and f"{RESULT}0" in text
 
 
 def _by_rendering(probe: Probe) -> ToolCallFormat:
@@ -85,10 +119,29 @@ def _by_rendering(probe: Probe) -> ToolCallFormat:
         text_open=_text_open(said, around),
         text_open_with_calls=_text_open(probe.called(_first(), text=TEXT), around) if kept else "",
         turn_end=end,
-        marks=tuple(_marks(layout, end, probe.template.template_source)),
     )
+    format = replace(format, marks=tuple(_marks(format, end, probe.template.template_source)))
     _check(probe, format, around)
     return format
+
+
+def _as_text(probe: Probe, error: Unquoted) -> ToolCallFormat | None:
+    """Calls with keywords whose quotes the template forgets: written as the model does, given to it as text."""
+    style = error.style
+    if style.open or style.middle.strip() != "=" or not isinstance(style.scalars, PythonValues):
+        return None
+    layout, around, kept = learn_layout(probe, style)
+    quoted = replace(style, string_middle=style.middle + '"', string_close='"', string_values=JsonValues())
+    format = ToolCallFormat(
+        layout=layout,
+        arguments=replace(quoted, objects=PythonValues(), lists=PythonValues()),
+        rules=replace(probe.rules, tool_role=_takes_results_after_text(probe), content_with_calls=kept),
+        renders_calls=False,
+        turn_end=turn_end(probe.said(), around.prompt),
+        reason="the template writes strings without quotes: calls of past turns are given to it as text",
+    )
+    text = _expected(format, [ProbeCall(arguments=_CHECKS[2])])
+    return format if text in (probe.said(text) or "") else None
 
 
 def _first() -> ProbeCall:
@@ -105,13 +158,16 @@ def _text_open(said: str | None, around: Around) -> str:
     return before[around.begin :].removeprefix(around.empty_thought)
 
 
-def _marks(layout: CallLayout, end: str, source: str) -> list[str]:
-    """Texts with which calls begin; never what also ends a turn."""
+def _marks(format: ToolCallFormat, end: str, source: str) -> list[str]:
+    """Texts with which calls begin; never what also ends a turn, or what answers begin with."""
+    layout = format.layout
     opening = layout.opening.strip() or layout.before_after_text.strip()
     if not opening:
         return []
     if "to=functions." in opening:
         return ["to=functions.", *(["<|channel|>commentary to="] if "<|channel|>" in source else [])]
+    if format.text_open.strip().startswith(opening):
+        return _mark_after_name(format)
     found = _MARK.match(opening)
     mark = found[0] if found else opening.split("\n", 1)[0]
     if end.strip() and mark == end.strip():
@@ -127,7 +183,8 @@ def _check(probe: Probe, format: ToolCallFormat, around: Around) -> None:
     """
     for arguments in _CHECKS:
         first, other = ProbeCall(arguments=arguments), second(arguments)
-        for calls in [(first,), (first, other)] if format.layout.max_calls is None else [(first,)]:
+        several = [(first, other), (other, first)] if format.layout.max_calls is None else []
+        for calls in ((first,), (other,), *several):
             text = probe.called(*calls)
             if text is None:
                 raise Unlearnable(f"the template refuses a call with the arguments {arguments}")

@@ -92,15 +92,27 @@ def turn_end(said: str | None, prompt: str | None = None) -> str:
 
 def _tail(probe: Probe, style: ArgumentStyle, one: str) -> str:
     """What follows the arguments of a turn's only call, up to the end of the turn."""
-    marks = [mark for mark in _turn_marks(probe.said(), probe.prompt()) if mark.strip()]
     written = arguments_text(style, _FIRST.arguments)
     if written not in one:
         raise Unlearnable("arguments are written in another way than they were")
+    marks = [mark for mark in _turn_marks(probe.said(), probe.prompt()) if mark.strip()]
+    if any(mark in written for mark in marks):  # it closes other things as well
+        marks = _whole_end(probe)
     tail = one.partition(written)[2].partition(RESULT)[0]
     if any(mark in tail for mark in marks):
         return min((tail.partition(mark)[0] for mark in marks), key=len)
     others = (probe.called(_FIRST, results=False), probe.called(_FIRST, then=True))
     return common_prefix(tail, *(text.partition(written)[2] for text in others if text is not None and written in text))
+
+
+def _whole_end(probe: Probe) -> list[str]:
+    """All that ends a turn, from where what ends its text is over."""
+    said, called = probe.said(then=False), probe.called(_FIRST, text=TEXT)
+    if said is None or called is None or TEXT not in said or TEXT not in called:
+        return []
+    ends = said.partition(TEXT)[2]
+    end = ends[len(common_prefix(ends, called.partition(TEXT)[2])) :]
+    return [end] if end.strip() else []
 
 
 def _turn_marks(said: str | None, prompt: str | None) -> tuple[str, str]:
@@ -119,11 +131,9 @@ def _take_apart(text: str, start: int, call: ProbeCall, style: ArgumentStyle, ta
     after = at + len(written)
     places = [(at, after, Slot.ARGUMENTS)]
     for slot, value in ((Slot.NAME, call.name), (Slot.ID, call.id)):
-        before = text.rfind(value, start, at)
-        behind = text.find(value, after, after + len(tail))
-        found = before if before >= 0 else behind
-        if found >= 0:
-            places.append((found, found + len(value), slot))
+        for begin, end in ((start, at), (after, after + len(tail))):
+            found = re.compile(re.escape(value)).finditer(text, begin, end)
+            places += [(each.start(), each.end(), slot) for each in found]
     places.sort()
     if not any(slot is Slot.NAME for _, _, slot in places):
         raise Unlearnable("the template does not write the name of a call")
@@ -137,9 +147,9 @@ def _layout(probe: Probe, first: _Written, style: ArgumentStyle, tail: str) -> C
     two = probe.called(_FIRST, _SECOND)
     if two is None or arguments_text(style, _SECOND.arguments) not in two or _SECOND.name not in two:
         return CallLayout(call=_pieces(first.literals, first.slots), max_calls=1)
-    end = two.index(arguments_text(style, _FIRST.arguments)) + len(arguments_text(style, _FIRST.arguments))
-    end += sum(map(len, first.literals[first.slots.index(Slot.ARGUMENTS) + 1 : -1]))
-    end += len(_FIRST.id) * len(first.slots[first.slots.index(Slot.ARGUMENTS) + 1 :])
+    written, later = arguments_text(style, _FIRST.arguments), first.slots.index(Slot.ARGUMENTS) + 1
+    end = two.index(written) + len(written) + sum(map(len, first.literals[later:-1]))
+    end += sum(len(_FIRST.name if slot is Slot.NAME else _FIRST.id) for slot in first.slots[later:])
     other = _take_apart(two, end, _SECOND, style, tail)
     if other.slots != first.slots:
         raise Unlearnable("a second call is written in another order than the first")
@@ -151,8 +161,8 @@ def _joined(first: _Written, other: _Written) -> CallLayout:
     lead, middle, tail = first.literals[0], other.literals[0], other.literals[-1]
     close = common_prefix(middle, tail)
     opening = _opening(lead, middle[len(close) :])
-    inner = [_numbered(a, b) for a, b in zip(first.literals[1:-1], other.literals[1:-1], strict=True)]
-    literals = [_numbered(lead[len(lead) - len(opening) :], opening), *inner, (close,)]
+    fixed = [(lead[len(lead) - len(opening) :], opening), *zip(first.literals[1:-1], other.literals[1:-1], strict=True)]
+    literals = [*(_numbered(a, b) for a, b in fixed), (close,)]
     pieces: list[CallPiece] = []
     for position, parts in enumerate(literals):
         pieces += [part for part in parts if part != ""]
@@ -163,6 +173,7 @@ def _joined(first: _Written, other: _Written) -> CallLayout:
         section_open=lead[: len(lead) - len(opening)],
         section_close=tail[len(close) :],
         between=middle[len(close) : len(middle) - len(opening)],
+        first_index=1 if any("1" in {x for x, y in zip(a, b, strict=True) if x != y} for a, b in fixed) else 0,
     )
 
 
@@ -177,7 +188,7 @@ def _numbered(one: str, other: str) -> tuple[CallPiece, ...]:
     if one == other:
         return (one,)
     differing = [at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b]
-    if len(one) != len(other) or len(differing) != 1 or (one[differing[0]], other[differing[0]]) != ("0", "1"):
+    if len(one) != len(other) or len(differing) != 1 or one[differing[0]] + other[differing[0]] not in ("01", "12"):
         raise Unlearnable("a second call is written in another way than the first")
     return one[: differing[0]], Slot.INDEX, one[differing[0] + 1 :]
 
@@ -225,4 +236,4 @@ def _index_scope(probe: Probe, layout: CallLayout) -> Literal["turn", "conversat
     at = layout.call.index(Slot.INDEX)
     before = layout.call[at - 1] if at and isinstance(layout.call[at - 1], str) else ""
     numbers = re.findall(re.escape(str(before)) + r"(\d)", text)
-    return "conversation" if "1" in numbers and "0" in numbers else "turn"
+    return "conversation" if len(set(numbers)) > 1 else "turn"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from agentform.decoding.formats.learn_layout import Around
@@ -25,6 +25,9 @@ _PAIRS = (
 )
 """Marks that some templates name without ever rendering a thought."""
 _CLOSE = re.compile(r"\s*(?:<[^<>\n]+>|\[[^\[\]\n]+\])")
+_MARK = re.compile(r"<[^<>\n]+>|\[[^\[\]\n]+\]")
+_PARTNERS = (("/", ""), ("close", "open"), ("end", "begin"), ("end", "start"), ("END", "START"), ("suffix", "prefix"))
+"""What makes a closing mark of an opening one."""
 _CALL = ProbeCall(arguments={KEYS[0]: "zqvalue"})
 
 
@@ -35,12 +38,10 @@ def learn_reasoning(probe: Probe, around: Around, opening: str) -> ReasoningMark
     marks = _rendered(probe, around, opening) or _named(probe.template.template_source, prompted, bool(switches))
     if marks is None:
         return None
-    shared = _shared_opening(marks, around)
     return replace(
         marks,
-        open=shared + marks.open,
-        prompted=shared + prompted,
-        empty=shared + around.empty_thought if around.empty_thought else "",
+        prompted=marks.prompted or prompted,
+        empty=marks.empty or around.empty_thought,
         kept=_kept(probe),
         switches=switches,
     )
@@ -53,32 +54,66 @@ def _rendered(probe: Probe, around: Around, opening: str) -> ReasoningMarks | No
     first = called or said
     if first is None:
         return None
-    close = _CLOSE.match(first[1])
-    mark = close[0] if close else first[1].rstrip()
-    return ReasoningMarks(
-        open=first[0],
-        close=mark,
-        before_text=said[1].removeprefix(mark) if said else "",
-        before_calls=called[1].removeprefix(mark) if called else "",
+    found = _CLOSE.match(first.after)
+    mark = found[0] if found else first.after.rstrip()
+    marks = ReasoningMarks(open=first.open, close=mark)
+    if not first.open.strip():
+        marks = _hidden(first, marks, around.prompt, probe.said() or "")
+    return replace(
+        marks,
+        before_text=said.after.removeprefix(marks.close) if said else "",
+        before_calls=called.after.removeprefix(marks.close) if called else "",
     )
 
 
-def _shared_opening(marks: ReasoningMarks, around: Around) -> str:
-    """The opening mark, where it stands in front of every turn, whether there is a thought or not."""
-    partner = marks.close.strip().replace("/", "", 1)
-    before = around.prompt[: around.begin]
-    is_shared = "/" in marks.close and partner not in marks.open and before.rstrip().endswith(partner)
-    return before[before.rindex(partner) :] if is_shared else ""
+@dataclass(frozen=True, kw_only=True)
+class _AroundThought:
+    """What stands before a thought from the beginning of the text on, of that what is the turn's own, and after it."""
+
+    before: str
+    open: str
+    after: str
 
 
-def _around_thought(text: str | None, around: Around, after: str) -> tuple[str, str] | None:
+def _around_thought(text: str | None, around: Around, until: str) -> _AroundThought | None:
     if text is None or THOUGHT not in text:
         return None
     start = text.index(THOUGHT)
     end = start + len(THOUGHT)
-    until = text.find(after, end)
+    stop = text.find(until, end)
     begin = min(around.begin, len(common_prefix(around.prompt, text)))
-    return (text[begin:start], text[end:until]) if until >= end and start >= begin else None
+    if stop < end or start < begin:
+        return None
+    return _AroundThought(before=text[:start], open=text[begin:start], after=text[end:stop])
+
+
+def _hidden(found: _AroundThought, marks: ReasoningMarks, prompt: str, said: str) -> ReasoningMarks:
+    """The marks of a thought whose opening stands in front of every turn, whether there is a thought or not."""
+    pair = _pair(found)
+    if pair is None:  # the prompt may open it with words that no past turn holds
+        opened = prompt[len(found.before) :] if prompt.startswith(found.before) else ""
+        return replace(marks, open=opened if marks.close.strip() not in opened else "")
+    opening, close = pair
+    begin = len(found.before) - len(opening)
+    prompted = prompt[begin:] if prompt.startswith(found.before) else ""
+    empty = next((each for each in (opening + close, opening + close.lstrip()) if said.startswith(each, begin)), "")
+    return replace(marks, open=opening, close=close, prompted=prompted, empty=empty)
+
+
+def _pair(found: _AroundThought) -> tuple[str, str] | None:
+    """The opening mark at the end of what stands before a thought that belongs to the closing one after it."""
+    before = found.before.rstrip()
+    for opening, closing in _PAIRS:
+        if before.endswith(opening.strip()) and closing in found.after:
+            end = found.after.index(closing) + len(closing)
+            return found.before[before.rindex(opening.strip()) :], found.after[:end]
+    for end in reversed([each.end() for each in _MARK.finditer(found.after)]):
+        close = found.after[:end]
+        for word, partner in _PARTNERS:
+            opening = close.strip().replace(word, partner, 1)
+            if opening != close.strip() and before.endswith(opening):
+                return found.before[before.rindex(opening) :], close
+    return None
 
 
 def _named(source: str, prompted: str, switched: bool) -> ReasoningMarks | None:

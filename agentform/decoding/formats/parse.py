@@ -123,7 +123,9 @@ class _Reader:
             elif piece is Slot.ARGUMENTS:
                 found[piece], at = self._arguments(text, at, str(found.get(Slot.NAME, "")), following)
             else:
-                found[piece], at = _slot(text, at, piece, *self._ends(position, following))
+                value, at = _slot(text, at, piece, *self._ends(position, following))
+                if found.setdefault(piece, value) != value:
+                    raise Unreadable(f"two different {piece.value}s in one call: {found[piece]!r} and {value!r}")
         name = str(found.get(Slot.NAME, ""))
         self._check_known(name)
         return ParsedCall(name=name, arguments=found[Slot.ARGUMENTS], id=str(found.get(Slot.ID, ""))), at

@@ -20,6 +20,7 @@ __all__ = [
     "NAMES",
     "TEXT",
     "THOUGHT",
+    "TOOLS_HEAD",
     "Probe",
     "ProbeCall",
     "Template",
@@ -30,12 +31,15 @@ __all__ = [
     "template_constants",
 ]
 
-NAMES = ("zqalpha", "zqbeta")
+NAMES = ("zqalpha", "zqgamma")
+"""Of one length, so that what follows them stands at the same place."""
 KEYS = ("zqkey", "zqall")
 """Not in alphabetical order, so that a template which sorts them shows."""
 TEXT = "Zqtext said."
 THOUGHT = "Zqthought held."
 USER = "Zquser asks."
+TOOLS_HEAD = "You can call functions."
+"""The system message of templates that list tools only beside one, where there is no other."""
 RESULT = "Zqresult"
 _IDS = ("zqid00001", "zqid00002", "zqid00003")
 _OPEN_MARK = re.compile(r"<[^<>\s()\[\]]*$|\[/?[A-Z_]*$")
@@ -115,6 +119,8 @@ class Probe:
     ) -> str | None:
         """The text of a conversation under the rules."""
         listed = list(tools) if tools is not None else ([define(name) for name in NAMES] if self.with_tools else None)
+        if listed and self.rules.tools_with_system and messages[0]["role"] != "system":
+            messages = [{"role": "system", "content": self._content(TOOLS_HEAD)}, *messages]
         extra = {**template_constants(self.rules), **(arguments or {})}
         if listed is not None and self.rules.tools_argument != "tools":
             extra[self.rules.tools_argument] = json.dumps(listed) if self.rules.tools_as_text else listed
@@ -137,7 +143,9 @@ class Probe:
         message: dict[str, Any] = {"role": "assistant", "content": self._content(text)}
         if calls:
             message["tool_calls"] = [self._call(call) for call in calls]
-        return message if thought is None else with_thought(self.rules.thought_key, message, thought)
+        if thought is None and not self.rules.thoughts_needed:
+            return message
+        return with_thought(self.rules.thought_key, message, thought or "")
 
     def result(self, call: ProbeCall, at: int) -> dict[str, Any]:
         """A message with the result of a call."""

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from agentform.decoding.formats.tags import TaggedValues
 from agentform.decoding.formats.values import BareValues, JsonValues, PythonValues, ValueSpelling
 
 __all__ = ["partial_string", "respell"]
@@ -21,7 +22,16 @@ def respell(spelling: ValueSpelling, text: str) -> str:
     """`text`, the beginning of a JSON text, as `spelling` writes it; of what is longer it writes what is longer."""
     if spelling == JsonValues():
         return text
+    if isinstance(spelling, TaggedValues):
+        return "".join(spelling.beginning((token, _said(token)) for token in _TOKEN.findall(text)))
     return "".join(_Respelling(spelling).pieces(text))
+
+
+def _said(token: str) -> str:
+    """What a piece of JSON says: a string its text, a null nothing."""
+    if token.startswith('"'):
+        return partial_string(token)[0]
+    return "" if _HALF_WORD.fullmatch(token) or token == "null" else token
 
 
 def partial_string(text: str) -> tuple[str, bool]:

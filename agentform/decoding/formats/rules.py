@@ -27,7 +27,7 @@ _JOIN = "\n\n"
 
 def learn_rules(probe: Probe) -> TemplateRules:
     """The rules of a template, each found by rendering what it may refuse."""
-    probe = _with_content(probe)
+    probe = _with_thoughts(_with_content(probe))
     probe = _with_tools(probe)
     bare = replace(probe, with_tools=False)
     plain = bare if bare.render([bare.user()]) is not None else probe
@@ -51,12 +51,23 @@ def _with_content(probe: Probe) -> Probe:
     return probe
 
 
+def _with_thoughts(probe: Probe) -> Probe:
+    """Whether the template refuses messages of the model's that have no thought."""
+    bare = replace(probe, with_tools=False)
+    needed = bare.under(thoughts_needed=True)
+    for under in (bare, needed):
+        if under.render([under.user(), under.assistant(TEXT), under.user()]) is not None:
+            return probe.under(thoughts_needed=under is needed)
+    return probe
+
+
 def _with_tools(probe: Probe) -> Probe:
     """The argument under which the template reads its tools, and whether it needs descriptions."""
-    listed = probe.render([probe.user()])
-    if listed is not None and NAMES[0] in listed:
-        described = probe.render([probe.user()], tools=[define(NAMES[0], _BARE)]) is None
-        return probe.under(described=described)
+    for found in (probe, probe.under(tools_with_system=True)):
+        listed = found.render([found.user()])
+        if listed is not None and NAMES[0] in listed:
+            described = found.render([found.user()], tools=[define(NAMES[0], _BARE)]) is None
+            return found.under(described=described)
     source = probe.template.template_source
     date = next((name for name in _DATES if probe.render([probe.user()]) is None and name in source), "")
     for name in _tool_arguments(source):
@@ -124,6 +135,8 @@ def adapt_messages(rules: TemplateRules, messages: Sequence[Mapping[str, Any]]) 
 
 def _thinking(rules: TemplateRules, message: dict[str, Any]) -> dict[str, Any]:
     thought = message.pop("reasoning_content", None)
+    if thought is None and rules.thoughts_needed and message["role"] == "assistant":
+        thought = ""
     return message if thought is None else with_thought(rules.thought_key, message, thought)
 
 

@@ -24,6 +24,9 @@ __all__ = ["Part", "key_order", "spell", "string_close"]
 Part: TypeAlias = tuple[str, bool]
 """A text, and whether it is the format's own, in which control tokens may be spelt."""
 _DECODER = JSONDecoder()
+_NULL = re.compile(r"null\s*(?=[,}])")
+_TYPES = {'"': "string", "{": "object", "[": "array", "t": "boolean", "f": "boolean", "n": "null"}
+"""By how a value begins; a number may yet have a fraction."""
 _KEY = re.compile(r'\s*[{,]?\s*("(?:[^"\\]|\\.)*")(\s*:)?\s*', re.DOTALL)
 
 
@@ -56,21 +59,25 @@ def _elements(style: Elements, text: str) -> Iterator[Part]:
     cursor, first = _Cursor(text), True
     while (found := _KEY.match(text, cursor.at)) is not None:
         cursor.at = found.end()
+        if not style.nulls and (null := _NULL.match(text, cursor.at)) is not None:
+            cursor.at = null.end()
+            continue
         yield ("" if first else style.separator) + style.open, True
         first = False
-        yield partial_string(found[1])[0], False
+        key = partial_string(found[1])[0]
+        yield key, False
         if found[2] is None:
             return
-        yield from _value(style, cursor)
+        yield from _value(style, key, cursor)
 
 
-def _value(style: Elements, cursor: _Cursor) -> Iterator[Part]:
+def _value(style: Elements, key: str, cursor: _Cursor) -> Iterator[Part]:
     rest = cursor.text[cursor.at :]
     if not rest:
-        yield common_prefix(style.middle, style.string_middle), True
+        yield common_prefix(*style.all_middles), True
         return
     is_string = rest.startswith('"')
-    yield style.string_middle if is_string else style.middle, True
+    yield style.middle_of(_TYPES.get(rest[0], "integer")), True
     try:
         value, length = _DECODER.raw_decode(rest)
     except JSONDecodeError:
@@ -80,8 +87,12 @@ def _value(style: Elements, cursor: _Cursor) -> Iterator[Part]:
     cursor.at += length
     yield value_text(style, value), False
     after = rest[length:].lstrip()
-    if is_string or after[:1] in (",", "}") or rest[0] in "{[":
-        yield style.string_close if is_string else style.close, True
+    if not (is_string or after[:1] in (",", "}") or rest[0] in "{["):
+        return
+    yield style.string_close if is_string else style.close, True
+    if style.key_end:
+        yield key, False
+        yield style.key_end, True
 
 
 def _beginning(style: Elements, rest: str) -> str:

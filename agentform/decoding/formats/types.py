@@ -9,6 +9,8 @@ from typing import Literal, TypeAlias
 from agentform.decoding.formats.values import JsonValues, ValueSpelling
 
 __all__ = [
+    "CDATA_CLOSE",
+    "CDATA_OPEN",
     "RESULT_OPEN",
     "ArgumentStyle",
     "CallLayout",
@@ -21,6 +23,7 @@ __all__ = [
     "ToolCallFormat",
 ]
 
+CDATA_OPEN, CDATA_CLOSE = "<![CDATA[", "]]>"
 RESULT_OPEN = "<tool_response>"
 """Before a tool's result in the message of a user, for templates without a role for results."""
 
@@ -53,6 +56,8 @@ class CallLayout:
     """Calls that one turn may hold; `None`: any number."""
     index: Literal["turn", "conversation"] = "turn"
     """From where calls are counted, where the layout numbers them."""
+    first_index: int = 0
+    """The number of the first call."""
 
     @property
     def opening(self) -> str:
@@ -74,6 +79,7 @@ class Elements:
     """Arguments one by one: `open` key `middle` value `close`, with `separator` between them.
 
     Strings may have a middle and a close of their own: quotes, or an attribute that says what they are.
+    An attribute may also say the type of every value.
     """
 
     open: str
@@ -81,14 +87,35 @@ class Elements:
     close: str
     string_middle: str
     string_close: str
+    key_end: str = ""
+    """Where the closing mark names the key once more (`</city>`): what follows the key there."""
     separator: str = ""
     string_values: JsonValues | None = None
     """How strings are escaped; `None`: written as they are."""
     scalars: ValueSpelling = field(default_factory=JsonValues)
     objects: ValueSpelling = field(default_factory=JsonValues)
     lists: ValueSpelling = field(default_factory=JsonValues)
+    middles: tuple[tuple[str, str], ...] = ()
+    """JSON types of other values that have a middle of their own, each with it."""
+    cdata: str = ""
+    """Characters; a string that holds one of them stands in a CDATA section."""
+    nulls: bool = True
+    """Whether null is written; else such an argument is left out."""
     sort_keys: bool = False
     kind: Literal["elements"] = "elements"
+
+    def middle_of(self, kind: str) -> str:
+        """What stands between the key and a value of this JSON type."""
+        return self.string_middle if kind == "string" else dict(self.middles).get(kind, self.middle)
+
+    def close_of(self, key: str, *, is_string: bool) -> str:
+        """What closes the value of this argument."""
+        return (self.string_close if is_string else self.close) + (key + self.key_end if self.key_end else "")
+
+    @property
+    def all_middles(self) -> tuple[str, ...]:
+        """What may stand between a key and its value."""
+        return tuple(dict.fromkeys((self.middle, self.string_middle, *(middle for _, middle in self.middles))))
 
     def can_hold(self, text: str) -> bool:
         """Whether a string can be told from what closes it; strings that are escaped always can."""
@@ -158,6 +185,10 @@ class TemplateRules:
     """Whether that argument is JSON text."""
     needs_tools: bool = False
     """Whether it fails where no tools are given, not even an empty list."""
+    tools_with_system: bool = False
+    """Whether tools are listed only beside a system message."""
+    thoughts_needed: bool = False
+    """Whether every past message of the model's must have a thought, be it empty."""
     date_argument: str = ""
     """The template argument without which it fails, which holds today's date."""
     ids: Literal["any", "nine"] = "any"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
 from agentform.decoding.formats.reading import Unreadable, read_bare, read_json, read_python
+from agentform.decoding.formats.tags import TaggedValues
 from agentform.messages import JsonValue
 from agentform.schema.json_text import plain
 
@@ -100,7 +101,7 @@ class BareValues:
         return read_bare(text, at, quote=self.quote, null=self.null)
 
 
-ValueSpelling: TypeAlias = JsonValues | PythonValues | BareValues
+ValueSpelling: TypeAlias = JsonValues | PythonValues | BareValues | TaggedValues
 
 
 def sorted_like_templates(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agentform.decoding.formats.types import ArgumentStyle, Elements, Slot, ToolCallFormat
+from agentform.decoding.formats.types import CDATA_CLOSE, CDATA_OPEN, ArgumentStyle, Elements, Slot, ToolCallFormat
 from agentform.decoding.formats.values import sorted_like_templates
 from agentform.messages import JsonValue
+from agentform.schema.json_text import json_type
 
 __all__ = ["WrittenCall", "arguments_text", "call_text", "calls_text", "element_text", "value_text"]
 
@@ -36,7 +37,7 @@ def call_text(format: ToolCallFormat, call: WrittenCall, index: int = 0) -> str:
     slots = {
         Slot.NAME: call.name,
         Slot.ID: call.id,
-        Slot.INDEX: str(index),
+        Slot.INDEX: str(format.layout.first_index + index),
         Slot.ARGUMENTS: arguments_text(format.arguments, call.arguments),
     }
     return "".join(piece if isinstance(piece, str) else slots[piece] for piece in format.layout.call)
@@ -47,21 +48,29 @@ def arguments_text(style: ArgumentStyle, arguments: Mapping[str, JsonValue]) -> 
     if not isinstance(style, Elements):
         return style.values.write(arguments)
     items = sorted_like_templates(arguments) if style.sort_keys else arguments
+    if not style.nulls:
+        items = {key: value for key, value in items.items() if value is not None}
     return style.separator.join(element_text(style, key, value) for key, value in items.items())
 
 
 def element_text(style: Elements, key: str, value: JsonValue) -> str:
     """One argument."""
-    middle, close = (style.string_middle, style.string_close) if isinstance(value, str) else (style.middle, style.close)
-    return f"{style.open}{key}{middle}{value_text(style, value)}{close}"
+    close = style.close_of(key, is_string=isinstance(value, str))
+    return f"{style.open}{key}{style.middle_of(json_type(value))}{value_text(style, value)}{close}"
 
 
 def value_text(style: Elements, value: JsonValue) -> str:
     """A value without what stands around it."""
     if isinstance(value, str):
-        return value if style.string_values is None else style.string_values.write(value)[1:-1]
+        return _string_text(style, value)
     if isinstance(value, Mapping):
         return style.objects.write(value)
     if isinstance(value, list | tuple):
         return style.lists.write(value)
     return style.scalars.write(value)
+
+
+def _string_text(style: Elements, value: str) -> str:
+    if style.string_values is not None:
+        return style.string_values.write(value)[1:-1]
+    return f"{CDATA_OPEN}{value}{CDATA_CLOSE}" if any(mark in value for mark in style.cdata) else value

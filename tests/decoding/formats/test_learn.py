@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from agentform.decoding.formats.parse import parse_calls
 from agentform.decoding.formats.signatures import DEFAULT_FORMAT
 from agentform.decoding.formats.types import Elements, JsonObject, Slot
-from agentform.decoding.tool_format import learn_format, new_call_id
+from agentform.decoding.tool_format import call_text, learn_format, new_call_id
 from agentform.errors import InvalidRequest
 from agentform.runtime.tokenizer.chat_template import ChatTemplate
 from tests.support.call_templates import CALL_TEMPLATES, CALLS, THINKING_TEMPLATES, template
@@ -146,8 +147,49 @@ def test_calls_are_learned_though_the_template_lists_no_tools():
 
 
 def test_strings_that_nothing_ends_are_no_format_of_calls():
-    unended = "{{ '[' + f.name + '(' }}{% for key, value in f.arguments.items() %}{{ key + '=' + value | string }}"
+    unended = "{{ '[' + f.name + '(' }}{% for key, value in f.arguments.items() %}{{ key + ': ' + value | string }}"
     source = template(f"{{% set f = message.tool_calls[0].function %}}{unended}{{% endfor %}}{{{{ ')]' }}}}")
     format = learn_format(ChatTemplate({"default": source}, {"bos_token": "", "eos_token": "<|im_end|>"}))
     assert not format.native
     assert "without a mark at their end" in format.reason
+
+
+def test_keywords_whose_quotes_the_template_forgets_are_given_to_it_as_text():
+    source = template(
+        "{{ '[' }}{% for call in message.tool_calls %}{% set f = call.function %}{{ f.name + '(' }}"
+        "{% for key in f.arguments %}{{ key + '=' }}{{ '%s' | format(f.arguments[key]) }}"
+        "{% if not loop.last %}{{ ', ' }}{% endif %}{% endfor %}{{ ')' }}"
+        "{% if not loop.last %}{{ ', ' }}{% endif %}{% endfor %}{{ ']' }}"
+    )
+    format = learn(source)
+    assert (format.native, format.renders_calls, format.style) == (True, False, "keyword arguments")
+    assert call_text(format, "find", {"a": 'the "best"', "b": [True, "x"]}) == (
+        '[find(a="the \\"best\\"", b=[True, \'x\'])]'
+    )
+    assert format.marks == ()  # a bracket alone does not say that a call begins
+
+
+def test_a_name_that_stands_twice_is_written_twice_and_read_once():
+    format = learn(CALL_TEMPLATES["the name twice"])
+    assert format.layout.call.count(Slot.NAME) == 2
+    assert format.marks == ('<invoke name="',)
+    written = call_text(format, "find", {"a": "x"})
+    assert parse_calls(format, written, {"find": {}}).calls[0].name == "find"
+    assert not parse_calls(format, written.replace("to=find", "to=look"), {"find": {}, "look": {}}).calls
+
+
+def test_an_opening_that_stands_in_front_of_every_turn_is_the_mark_of_its_thoughts():
+    source = template(
+        CALLS["types in attributes, calls numbered from one"],
+        before="{{ '<|open|>think<|sep|>' + (message.reasoning_content or '') + '<|close|>think<|sep|>' }}",
+        prompt="{{ '<|open|>think<|sep|>' }}",
+    )
+    marks = learn(source).reasoning
+    assert (marks.open, marks.close, marks.is_open) == ("<|open|>think<|sep|>", "<|close|>think<|sep|>", True)
+    closed = learn(
+        source.replace(
+            "{{ '<|open|>think<|sep|>' }}{% endif %}",
+            "{{ '<|open|>think<|sep|>' }}{{ '<|close|>think<|sep|>' }}{% endif %}",
+        )
+    ).reasoning
+    assert (closed.open, closed.is_open) == ("<|open|>think<|sep|>", False)

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from agentform.decoding.formats.parse import parse_calls
+from agentform.decoding.formats.tags import guessed
 from agentform.decoding.formats.types import Elements
 from agentform.decoding.formats.write import WrittenCall, calls_text
 from agentform.decoding.tool_format import conversation, learn_format, new_call_id
@@ -57,9 +58,19 @@ def can_be_held(format, arguments):
     nested = [text for value in arguments.values() if not isinstance(value, str) for text in strings(value)]
     if not isinstance(style, Elements):
         return True
+    if style.lists.kind == "tagged" and any(map(is_lost_in_tags, arguments.values())):
+        return False
     bare = style.lists.kind == "bare"
     held = all(style.can_hold(v) and v == v.strip() for v in arguments.values() if isinstance(v, str))
     return held and not (bare and any(mark in text for text in nested for mark in marks))
+
+
+def is_lost_in_tags(value, nested=False):
+    """What reads as another value, since nothing says inside of tags what it is."""
+    if isinstance(value, dict | list):
+        items = value.values() if isinstance(value, dict) else value
+        return (nested and not value) or any(is_lost_in_tags(item, nested=True) for item in items)
+    return nested and (value is None or (isinstance(value, str) and (guessed(value) != value or "~" in value)))
 
 
 @pytest.mark.parametrize("name", CALL_TEMPLATES)

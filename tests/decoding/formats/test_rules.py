@@ -44,6 +44,46 @@ def test_each_rule_is_found():
     assert rules_of(CALL_TEMPLATES["a JSON list with ids of nine"]).ids == "nine"
 
 
+def test_tools_that_are_listed_only_beside_a_system_message_get_one():
+    source = CALL_TEMPLATES["an element a parameter"].replace("{% if tools %}", "{% if tools and SYSTEM %}", 1)
+    source = source.replace("SYSTEM", "messages[0].role == 'system'")
+    format = learn_format(template_of(source))
+    assert (format.native, format.lists_tools, format.rules.tools_with_system) == (True, True, True)
+    tool = ToolText(name="find", description="", form=load({"type": "object"}, name="find").form)
+    asked = [Message(role="user", content="Hello?")]
+    [head, _] = conversation(format, asked, tools=[tool]).messages
+    assert head["role"] == "system"
+    assert len(conversation(format, asked).messages) == 1
+    own = conversation(format, asked, instructions="Be brief.", tools=[tool]).messages[0]
+    assert own["content"] == "Be brief."
+
+
+def test_a_template_that_needs_thoughts_gets_empty_ones():
+    need = (
+        "{% if message.role == 'assistant' and message.reasoning_content is not defined %}"
+        "{{ raise_exception('a thought is missing') }}{% endif %}"
+    )
+    source = CALL_TEMPLATES["keywords"].replace("{{ message.content }}", need + "{{ message.content }}")
+    format = learn_format(template_of(source))
+    assert (format.native, format.rules.thoughts_needed) == (True, True)
+    said = [Message(role="user", content="Hello?"), Message(role="assistant", content="Yes.")]
+    prompt = conversation(format, said)
+    assert [message.get("reasoning_content") for message in prompt.messages] == [None, ""]
+    assert "Yes." in template_of(source).render_text(prompt.messages, tools=None)
+
+
+def test_results_become_words_of_the_user_where_the_template_wants_a_call_before_them():
+    source = CHATML.replace(
+        "{% for message in messages %}",
+        "{% if tools %}{{ tools | tojson }} <|tool_call|>{% endif %}{% for message in messages %}"
+        "{% if message.role == 'tool' and not messages[loop.index0 - 1].tool_calls %}"
+        "{{ raise_exception('a call is missing') }}{% endif %}",
+        1,
+    )
+    format = learn_format(template_of(source))
+    assert (format.renders_calls, format.rules.tool_role) == (False, False)
+
+
 def test_an_id_that_is_written_in_part_is_made_as_long_as_that_part():
     whole = CALL_TEMPLATES["a JSON list with ids of nine"].replace("call.id | length != 9", "call.id | length < 9")
     cut = whole.replace("call.id + ", "call.id[-9:] + ")
