@@ -59,8 +59,11 @@ def _with_nulls(found: Mapping[str, JsonValue], schema: Mapping[str, Any]) -> Ma
     """The arguments with those that must be there, may be null, and are not: nulls are left out."""
     properties: Mapping[str, Any] = schema.get("properties") or {}
     required = set(schema.get("required") or ())
-    types = {key: _types(each) for key, each in properties.items() if key not in found}
-    nulls = [key for key, each in types.items() if each and "null" in each and (key in required or len(each) == 1)]
+    nulls: list[str] = []
+    for key, each in properties.items():
+        types = list(_types(each) or ())
+        if key not in found and "null" in types and (key in required or len(types) == 1):
+            nulls.append(key)
     return {**found, **dict.fromkeys(nulls)}
 
 
