@@ -46,7 +46,9 @@ def read_elements(
         key, middle, value_at = _key(style, text, start)
         is_string = None if not style.says_strings else middle == style.string_middle
         close = style.close_of(key, is_string=is_string is not False)
-        if (is_string is False and not isinstance(style.scalars, JsonValues)) or _is_bare(style, is_string):
+        if (tagged := _tagged(style, text, value_at, close, properties.get(key))) is not None:
+            value, at = tagged
+        elif (is_string is False and not isinstance(style.scalars, JsonValues)) or _is_bare(style, is_string):
             value, at = _delimited(style, text, value_at, close)
         else:
             value_end, at = _value_end(text, value_at, close, more)
@@ -58,13 +60,25 @@ def read_elements(
 def _with_nulls(found: Mapping[str, JsonValue], schema: Mapping[str, Any]) -> Mapping[str, JsonValue]:
     """The arguments with those that must be there, may be null, and are not: nulls are left out."""
     properties: Mapping[str, Any] = schema.get("properties") or {}
-    required = set(schema.get("required") or ())
+    required: list[str] = list(schema.get("required") or ())
     nulls: list[str] = []
     for key, each in properties.items():
-        types = list(_types(each) or ())
-        if key not in found and "null" in types and (key in required or len(types) == 1):
+        types = _types(each)
+        if key not in found and types and "null" in types and (key in required or types == {"null"}):
             nulls.append(key)
     return {**found, **dict.fromkeys(nulls)}
+
+
+def _tagged(style: Elements, text: str, at: int, close: str, schema: Any) -> tuple[JsonValue, int] | None:
+    """A value of tags and where it ends, if one begins there and the schema does not want text."""
+    tags = style.objects
+    if not isinstance(tags, TaggedValues) or not text.startswith(tags.open, at) or _types(schema) == {"string"}:
+        return None
+    try:
+        value, end = tags.read_tags(text, at)
+    except Unreadable:
+        return None
+    return (_typed(value, schema), end + len(close)) if text.startswith(close, end) else None
 
 
 def _is_bare(style: Elements, is_string: bool | None) -> bool:
@@ -147,10 +161,6 @@ def _value(style: Elements, text: str, is_string: bool | None, schema: Any) -> J
         return text
     if not text and types is not None:  # of a style that writes nothing for empty lists and objects
         return next((empty for kind, empty in _EMPTY if kind in types), text)
-    if isinstance(style.objects, TaggedValues) and text.startswith(style.objects.open):
-        value, end = style.objects.read_tags(text)
-        if end == len(text):
-            return _typed(value, schema)
     try:
         value = _other(style, text)
     except Unreadable:
