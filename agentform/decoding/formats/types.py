@@ -23,7 +23,8 @@ __all__ = [
     "ToolCallFormat",
 ]
 
-CDATA_OPEN, CDATA_CLOSE = "<![CDATA[", "]]>"
+CDATA_OPEN = "<![CDATA["
+CDATA_CLOSE = "]]>"
 RESULT_OPEN = "<tool_response>"
 """Before a tool's result in the message of a user, for templates without a role for results."""
 
