@@ -37,7 +37,12 @@ class MessagesEndpoint:
             raise bad_request("max_tokens is needed", param="max_tokens", code="missing_required_parameter")
         turn = self._prepared(fields, exchange)
         asked = wants_evidence(fields.agentform, exchange.request)
-        reply = MessagesReply(model=self._turns.model, request=turn.request, with_evidence=asked)
+        reply = MessagesReply(
+            model=self._turns.model,
+            request=turn.request,
+            separate_text=fields.wants_thinking and self._turns.settings.reasoning_format != "none",
+            with_evidence=asked,
+        )
         return partial(_stream if fields.stream else _whole, turn, reply)
 
     def counter(self, body: bytes, exchange: Exchange) -> Callable[[Exchange], Awaitable[None]]:

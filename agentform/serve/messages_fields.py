@@ -142,3 +142,8 @@ class MessagesFields(SamplingFields):
     agentform: ExtensionFields | None = None
     mcp_servers: Unsupported = None
     container: Unsupported = None
+
+    @property
+    def wants_thinking(self) -> bool:
+        """Whether thoughts are asked for."""
+        return self.thinking is not None and self.thinking.type != "disabled"

@@ -11,6 +11,7 @@ from agentform.agent.responder import Response
 from agentform.events import Event
 from agentform.messages import ToolCall
 from agentform.schema.json_text import dumps, to_jsonable
+from agentform.serve.answer_texts import answer_texts
 from agentform.serve.evidence_fields import response_evidence
 from agentform.serve.text_deltas import TextDelta, TextDeltas
 from agentform.serve.turn_request import TurnRequest
@@ -30,19 +31,26 @@ class MessagesReply:
 
     model: str
     request: TurnRequest
+    separate_text: bool = False
+    """Whether the text before a call is a thought; without `thinking` it is text, as the API has it."""
     with_evidence: bool = False
     id: str = field(default_factory=lambda: f"msg_{uuid.uuid4().hex}")
 
     def body(self, response: Response) -> dict[str, Any]:
         """The whole answer."""
+        text, thought = self.texts(response)
         content: list[dict[str, Any]] = []
-        if response.reasoning:
-            content.append({"type": "thinking", "thinking": response.reasoning, "signature": ""})
-        if response.message.content:
-            content.append({"type": "text", "text": response.message.content})
+        if thought:
+            content.append({"type": "thinking", "thinking": thought, "signature": ""})
+        if text:
+            content.append({"type": "text", "text": text})
         content += [self.use(call) | {"input": to_jsonable(dict(call.arguments))} for call in response.calls]
         body = self._body(content, self.usage(response)) | self.ending(response)
         return body | {"agentform": response_evidence(response)} if self.with_evidence else body
+
+    def texts(self, response: Response) -> tuple[str, str]:
+        """Text and thinking of a whole answer."""
+        return answer_texts(response, self.request, separate=self.separate_text)
 
     def begun(self) -> dict[str, Any]:
         """The message before anything is known."""
@@ -81,7 +89,7 @@ class MessagesEvents:
 
     def __init__(self, reply: MessagesReply) -> None:
         self._reply = reply
-        self._deltas = TextDeltas(reply.request, separate=False)
+        self._deltas = TextDeltas(reply.request, separate=reply.separate_text)
         self._index = -1
         self._open = ""
 
@@ -97,7 +105,7 @@ class MessagesEvents:
 
     def end(self, response: Response) -> Iterator[dict[str, Any]]:
         """The rest."""
-        for delta in self._deltas.end(response.message.content, response.reasoning):
+        for delta in self._deltas.end(*self._reply.texts(response)):
             yield from self._delta(delta)
         yield from self._close()
         for call in response.calls:

@@ -51,7 +51,7 @@ def _budget(
     """Without `thinking` there is no thought, as the API has it; the text before a call is another matter."""
     effort = fields.output_config.effort if fields.output_config is not None else None
     thinking = fields.thinking
-    is_off = thinking is None or thinking.type == "disabled"
+    is_off = not fields.wants_thinking
     asked = choice if isinstance(choice, str) else None
     return TurnBudget(
         settings=settings,

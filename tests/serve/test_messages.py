@@ -69,6 +69,22 @@ def test_a_stream_of_typed_events_adds_up_to_the_message():
     assert told[-2]["usage"]["output_tokens"] > 0
 
 
+def test_where_thinking_is_asked_for_what_is_said_before_a_call_is_a_thought():
+    thinking = {"thinking": {"type": "enabled", "budget_tokens": 1024}, "tools": [LIGHT]}
+    engine = ScriptedEngine([SWITCH, SWITCH, Say("It is on.")])
+    with running(engine) as server:
+        whole = post(server, ASK | thinking).json()
+        told = events(post(server, ASK | thinking | {"stream": True}))
+        result = {"type": "tool_result", "tool_use_id": whole["content"][1]["id"], "content": "Switched."}
+        past = [*USER, {"role": "assistant", "content": whole["content"]}, {"role": "user", "content": [result]}]
+        answer = post(server, ASK | thinking | {"messages": past}).json()
+    assert whole["content"][0] == {"type": "thinking", "thinking": "I switch it on.", "signature": ""}
+    starts = [event["content_block"]["type"] for event in told if event["type"] == "content_block_start"]
+    assert starts == [block["type"] for block in whole["content"]] == ["thinking", "tool_use"]
+    assert answer["content"] == [{"type": "text", "text": "It is on."}]
+    assert any("I switch it on.\n<tool_call>" in engine.tokenizer.decode(r.prompt_ids) for r in engine.requests[-4:])
+
+
 def test_a_fault_in_the_middle_of_a_stream_is_an_event_of_the_api():
     engine = ScriptedEngine([Call("light", {}, text="I switch it on.")])  # the script lacks the arguments
     with running(engine) as server:

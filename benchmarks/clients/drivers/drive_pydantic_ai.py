@@ -36,7 +36,10 @@ async def loop(url):
 
 
 async def streamed_loop(url):
-    async with Agent(model(url), tools=[light]).run_stream(QUESTION) as run:
+    """What is said before a call is a thought over messages only where thoughts are asked for."""
+    thinking = {"anthropic_thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 4096}
+    settings = thinking if VARIANT == "messages" else None
+    async with Agent(model(url), tools=[light], model_settings=settings).run_stream(QUESTION) as run:
         require_loop("".join([text async for text in run.stream_text(delta=True)]))
 
 
