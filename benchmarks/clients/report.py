@@ -13,7 +13,7 @@ from benchmarks.clients.served import FEATURES, served_features
 from benchmarks.common.harness import ROOT, Context
 from benchmarks.common.tables import figures_table, rewrite
 
-__all__ = ["report"]
+__all__ = ["driven", "report"]
 
 _PAGE = ROOT / "docs" / "serve.md"
 _LONGEST_S = 600
@@ -29,7 +29,7 @@ def report(context: Context, environments: Path, *, only: str) -> None:
         installed = _installed(python, client)
         for variant in client.variants:
             head = {"client": client.name, "api": variant, "versions": installed}
-            rows.append(head | _driven(client, variant, python))
+            rows.append(head | driven(client, variant, python))
             context.console.print(rows[-1])
     shown = [[row["client"], row["api"], *(_cell(row, name) for name in FEATURES)] for row in rows]
     context.console.print(figures_table("clients", ["client", "API", *FEATURES], shown))
@@ -46,7 +46,7 @@ def _installed(python: Path, client: ClientPackage) -> list[str]:
     return [line for line in frozen if line.partition("==")[0] in names]
 
 
-def _driven(client: ClientPackage, variant: str, python: Path) -> dict[str, Any]:
+def driven(client: ClientPackage, variant: str, python: Path) -> dict[str, Any]:
     """By feature `None` where it works, else what went wrong; features that a client lacks are left out."""
     driver = client.drivers / f"{client.variants[variant]}.py"
     with served_features(client, variant) as urls:
