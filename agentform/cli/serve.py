@@ -34,12 +34,14 @@ def serve_model(
     decider: str | None = None,
     num_threads: int | None = None,
     tools: Toolbox | None = None,
+    own_tools: Toolbox | None = None,
     page_key: str = "",
     instructions: str = "",
 ) -> None:
     """Serve until SIGINT or SIGTERM; `decider` is the address of a decision model.
 
-    `tools` are run for the page, which begins with `instructions`; `page_key` is what its address ends with.
+    `own_tools` are offered to every request and run here. `tools` are run for the page, which begins with
+    `instructions`; `page_key` is what its address ends with.
 
     Raises:
         MissingDependency: the extra "serve" is not installed.
@@ -65,6 +67,7 @@ def serve_model(
         priors=PriorStore(cache_home() / "priors"),
         decider=second,
         tools=tools,
+        own_tools=own_tools,
         instructions=instructions,
     )
     host, port = listener.getsockname()[:2]

@@ -41,6 +41,10 @@ def serve(
     responses_file: Annotated[
         Path | None, typer.Option(help="Keep answers of /v1/responses in this SQLite file, over restarts.")
     ] = None,
+    mcp: Annotated[
+        list[str] | None,
+        typer.Option(help="An MCP server whose tools are run here for every request: URL, or command in quotes."),
+    ] = None,
     page: Annotated[bool, typer.Option("--page", help="Show turns as they happen, on a page at /page.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse fields that have no effect.")] = False,
     access_log: Annotated[
@@ -51,6 +55,7 @@ def serve(
     ] = False,
 ) -> None:
     """Serve an OpenAI-compatible API: chat completions with tools and schemas, typed decisions."""
+    from agentform.cli.mcp_tools import connected, show_left_out
     from agentform.cli.serve import serve_model
     from agentform.serve.settings import ServerSettings, read_api_keys
 
@@ -74,7 +79,18 @@ def serve(
         access_log=access_log,
         trace=trace,
     )
-    serve_model(Console(stderr=True), model, settings, cache_dir=cache_dir, decider=decider, num_threads=num_threads)
+    console = Console(stderr=True)
+    with connected(mcp or ()) as own_tools:
+        show_left_out(console, own_tools)
+        serve_model(
+            console,
+            model,
+            settings,
+            cache_dir=cache_dir,
+            decider=decider,
+            num_threads=num_threads,
+            own_tools=own_tools,
+        )
 
 
 def mcp(

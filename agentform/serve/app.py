@@ -66,6 +66,8 @@ class Service:
     """A decision model that chooses tools and closed values of chat completions."""
     tools: Toolbox | None = None
     """Tools that are run here for the page at `/page`; those of requests are run by whoever sent them."""
+    own_tools: Toolbox | None = None
+    """Tools that every request is offered beside its own, and that are run here between its turns."""
     instructions: str = ""
     """The system message that the page begins with."""
     tracer_provider: TracerProvider | None = None
@@ -108,7 +110,7 @@ class Service:
 
     def _routes(self) -> list[Route]:
         clients = Clients(self.engine, self.settings.api_keys, self._responder, share_cache=self.settings.share_cache)
-        turns = Turns(clients, self.settings, model=self.model, metrics=self.metrics)
+        turns = Turns(clients, self.settings, model=self.model, metrics=self.metrics, tools=self.own_tools)
         chat = ChatEndpoint(turns)
         messages, tokenize = MessagesEndpoint(turns), TokenizeEndpoint(turns)
         responses = ResponsesEndpoint(turns, KeptResponses(self.settings.responses_file))

@@ -10,8 +10,9 @@ from typing import Any
 from starlette.requests import Request
 
 from agentform.agent.responder import Response, TokenLogprob
-from agentform.messages import Evidence
+from agentform.messages import Evidence, ToolCall
 from agentform.schema.json_text import to_jsonable
+from agentform.serve.own_tools import LoopResponse, RanCall
 from agentform.serve.parsing import Fields
 
 __all__ = ["ExtensionFields", "evidence_body", "logprob_bodies", "response_evidence", "wants_evidence"]
@@ -50,18 +51,14 @@ def evidence_body(evidence: Evidence) -> dict[str, Any]:
 
 
 def response_evidence(response: Response) -> dict[str, Any]:
-    """Of a whole answer: of the decision to call or to answer, of each call's arguments, of a form's leaves."""
-    return {
+    """Of a whole answer: of the decision to call or to answer, of each call's arguments, of a form's leaves.
+
+    Before that, what the server ran of its own tools.
+    """
+    ran = {"ran": [_ran(each) for each in response.ran]} if isinstance(response, LoopResponse) and response.ran else {}
+    return ran | {
         "decision": None if response.decision is None else evidence_body(response.decision),
-        "calls": [
-            {
-                "id": call.id,
-                "name": call.name,
-                "decision": None if call.decision is None else evidence_body(call.decision),
-                "arguments": [evidence_body(each) for each in call.evidence],
-            }
-            for call in response.calls
-        ],
+        "calls": [_call(call) for call in response.calls],
         "output": [evidence_body(each) for each in response.evidence],
         "usage": {
             "computed_tokens": response.usage.computed_tokens,
@@ -69,6 +66,21 @@ def response_evidence(response: Response) -> dict[str, Any]:
             "miss": response.prompt_usage.miss,
         },
     }
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    return {
+        "id": call.id,
+        "name": call.name,
+        "decision": None if call.decision is None else evidence_body(call.decision),
+        "arguments": [evidence_body(each) for each in call.evidence],
+    }
+
+
+def _ran(ran: RanCall) -> dict[str, Any]:
+    """A call that was run here: what it was given, how that was decided, and what came of it."""
+    result = {"content": ran.result.content, "is_error": ran.result.is_error}
+    return _call(ran.call) | {"input": to_jsonable(dict(ran.call.arguments)), "result": result}
 
 
 def logprob_bodies(tokens: tuple[TokenLogprob, ...]) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ API_KEY_VARIABLE = "AGENTFORM_API_KEY"
 _LEAST_KEY_LENGTH = 16
 _NOT_NEGATIVE = (
     "max_queued",
+    "own_calls",
     "reasoning_tokens",
     "header_timeout_s",
     "body_timeout_s",
@@ -69,6 +70,8 @@ class ServerSettings:
     """Where answers of `/v1/responses` are kept; in memory, as far as there is room, where none is named."""
     page: bool = False
     """Whether there is a page at `/page` that shows turns as they happen. Its files are open without a key."""
+    own_calls: int = 8
+    """Calls of the server's own tools, at most, for one request; after these the model has to do without."""
     strict: bool = False
     """Whether fields that have no effect are refused, not ignored."""
     access_log: Literal["text", "json", "off"] = "text"

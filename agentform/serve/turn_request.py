@@ -59,6 +59,8 @@ class TurnRequest:
     logprobs: int | None = None
     """How many alternatives of each token are told; `None`: nothing of any."""
     num_answers: int = 1
+    own: frozenset[str] = frozenset()
+    """Names of the tools that are run here, and of which the client is told only what they returned."""
 
     @property
     def must_call(self) -> bool:

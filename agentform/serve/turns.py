@@ -19,14 +19,17 @@ from agentform.serve.clients import Client, Clients
 from agentform.serve.exchange import Exchange
 from agentform.serve.kept_toolboxes import KeptToolboxes
 from agentform.serve.metrics import ServerMetrics
+from agentform.serve.own_tools import OwnTools
 from agentform.serve.problems import bad_request, model_not_found
 from agentform.serve.request_record import count_tokens, record_of
 from agentform.serve.settings import ServerSettings
 from agentform.serve.turn_request import TurnRequest, toolbox_of, tools_key
 from agentform.tools.toolset import Toolbox
 
-__all__ = ["REPEATED", "AnswerEvent", "AnswerStream", "PreparedTurn", "Turns"]
+__all__ = ["RAN", "REPEATED", "AnswerEvent", "AnswerStream", "PreparedTurn", "Turns"]
 
+RAN = "x-agentform-ran"
+"""Header with the names of the server's own tools that were run for a reply that is no stream."""
 REPEATED = "x-agentform-repeated-call"
 """Header with the name of a tool that the model wanted to call once more, with the same arguments and result."""
 _LONGEST_CONVERSATION = 512
@@ -63,11 +66,21 @@ class AnswerStream:
 class Turns:
     """What all wires share: the clients, their tools of past turns, and the counts."""
 
-    def __init__(self, clients: Clients, settings: ServerSettings, *, model: str, metrics: ServerMetrics) -> None:
+    def __init__(
+        self,
+        clients: Clients,
+        settings: ServerSettings,
+        *,
+        model: str,
+        metrics: ServerMetrics,
+        tools: Toolbox | None = None,
+    ) -> None:
+        """`tools` are offered to every request and run here."""
         self.clients = clients
         self.settings = settings
         self.model = model
         self.metrics = metrics
+        self._own = OwnTools(tools, most_calls=settings.own_calls)
         self._toolboxes = KeptToolboxes(toolbox_of)
 
     def require_model(self, asked: str) -> None:
@@ -93,9 +106,12 @@ class Turns:
         if header is not None and len(header) > _LONGEST_CONVERSATION:
             raise bad_request("X-Conversation-Id is too long", param="X-Conversation-Id")
         client = self.clients.of(exchange.request)
+        request = self._own.beside(request)
         toolbox = self._toolboxes.of(tools_key(request.tools), client.name)
         named = replace(request, conversation=header or request.conversation)
-        return PreparedTurn(client=client, request=named, toolbox=toolbox, metrics=self.metrics, exchange=exchange)
+        return PreparedTurn(
+            client=client, request=named, toolbox=toolbox, metrics=self.metrics, exchange=exchange, own=self._own
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +123,7 @@ class PreparedTurn:
     toolbox: Toolbox
     metrics: ServerMetrics
     exchange: Exchange
+    own: OwnTools
 
     @property
     def responder(self) -> Responder:
@@ -159,7 +176,14 @@ class PreparedTurn:
         self._count(turn.result)
 
     async def _respond(self, at: int, emit: Emit) -> Response:
-        request = self.request
+        if not self.request.own:
+            return await self._turn(self.request, emit, at=at)
+        response = await self.own.answered(self.request, self._turn, emit, engine=self.client.engine)
+        if response.ran:
+            self.exchange.headers[RAN] = ", ".join(each.call.name for each in response.ran)
+        return response
+
+    async def _turn(self, request: TurnRequest, emit: Emit, *, at: int = 0) -> Response:
         seed = (request.sampling.seed + at * _SEEDS_APART) % 2**63
         return await self.responder.respond(
             request.messages,

@@ -11,6 +11,7 @@ from agentform.runtime.engine import Engine
 from agentform.serve.app import Service
 from agentform.serve.server import Server
 from agentform.serve.settings import ServerSettings
+from agentform.tools.toolset import Toolbox
 from tests.support.waiting import Background, wait_until
 
 __all__ = ["Running", "running"]
@@ -35,9 +36,9 @@ class Running:
 
 
 @contextmanager
-def running(engine: Engine, **settings) -> Iterator[Running]:
-    """Serve `engine` at a free port; leaving the block stops the server."""
-    service = Service(engine=engine, settings=ServerSettings(**{"grace_s": 0.2, **settings}))
+def running(engine: Engine, *, tools: Toolbox | None = None, **settings) -> Iterator[Running]:
+    """Serve `engine` at a free port, with tools of the server's own; leaving the block stops the server."""
+    service = Service(engine=engine, own_tools=tools, settings=ServerSettings(**{"grace_s": 0.2, **settings}))
     server = Server(service)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = Background(lambda: server.run(sockets=[listener]))
