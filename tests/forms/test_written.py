@@ -8,8 +8,8 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel, model_validator
 
-from agentform import Agent, Limits, YesNo, decide, fill, tool
-from agentform.errors import ArgumentMalformed, CallRejected, CannotScore
+from agentform import Agent, Decision, Limits, YesNo, decide, fill, tool
+from agentform.errors import ArgumentMalformed, CallRejected, CannotScore, EngineError, EngineUnavailable
 from agentform.runtime.http.retry_policy import RetryPolicy
 from agentform.runtime.openai_server.engine import OpenAIServer
 from tests.support.fake_openai import FakeOpenAI, schema_in
@@ -109,3 +109,43 @@ async def test_an_agent_calls_tools_and_answers():
     assert (decision.how, decision.value, decision.probability) == ("written", "set_light", None)
     assert "It is on." in result.output
     assert fake.asked[1]["messages"][-2]["content"].endswith("Next step: ")
+
+
+class Chooser:
+    """A decision model that takes the first option, or fails."""
+
+    name = "chooser"
+
+    def __init__(self, error: EngineError | None = None) -> None:
+        self.error = error
+
+    async def decide(self, state, questions):
+        if self.error is not None:
+            raise self.error
+        return {name: self._first([option for option, _ in asked.told]) for name, asked in questions.items()}
+
+    def _first(self, options) -> Decision:
+        rows = tuple((option, float(at == 0)) for at, option in enumerate(options))
+        return Decision(value=options[0], probability=1.0, probabilities=rows)
+
+
+class Parcel(BaseModel):
+    category: Literal["delivery", "billing"]
+    about: str
+
+
+async def test_a_decision_model_chooses_and_the_engine_writes_what_is_free():
+    fake = FakeOpenAI('{"value": "a parcel"}')
+    async with server(fake) as engine:
+        filled = await fill(engine, "Where is my parcel?", Parcel, decider=Chooser())
+    assert filled.value == Parcel(category="delivery", about="a parcel")
+    assert methods(filled.evidence) == {"/category": "scored", "/about": "generated"}
+    assert filled["/category"].by == "chooser"
+    assert '"category": "delivery"' in fake.asked[0]["messages"][-2]["content"]
+
+
+async def test_where_the_decision_model_fails_the_whole_form_is_written():
+    fake = FakeOpenAI('{"category": "billing", "about": "a bill"}')
+    async with server(fake) as engine:
+        filled = await fill(engine, "My bill?", Parcel, decider=Chooser(EngineUnavailable("gone")))
+    assert methods(filled.evidence) == {"/category": "written", "/about": "generated"}

@@ -20,6 +20,7 @@ from langchain_core.tools import tool
 
 from agentform import Limits, Reasoning, Usage
 from agentform.errors import (
+    CannotScore,
     ContextOverflow,
     DeadlineExceeded,
     EngineClosed,
@@ -287,6 +288,7 @@ async def test_a_note_is_reasoning_and_no_content(how):
         (DeadlineExceeded("late"), ModelTimeoutError),
         (ContextOverflow(prompt_tokens=9, context_tokens=8), ContextOverflowError),
         (InvalidRequest("bad"), ModelInvalidRequestError),
+        (CannotScore("a server"), ModelInvalidRequestError),
         (EngineClosed("gone"), ModelConnectionError),
         (EngineUnavailable("down"), ModelConnectionError),
         (EngineUnauthorized("no"), ModelAuthenticationError),
