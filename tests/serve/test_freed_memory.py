@@ -25,6 +25,14 @@ async def test_a_small_body_leaves_nothing_to_give_back():
     assert not given
 
 
+async def test_many_small_bodies_together_are_given_back_for():
+    given: list[int] = []
+    freed = FreedMemory(lambda: given.append(1))
+    for _ in range(200):
+        await freed.after(1000)
+    assert 0 < len(given) < 20
+
+
 async def test_bodies_that_end_while_memory_is_given_back_share_the_next_time():
     given, may_end, begun = [], threading.Event(), anyio.Event()
 
