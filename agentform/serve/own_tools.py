@@ -10,7 +10,6 @@ Nothing of a turn is told before it is known that it is the last one, or that wh
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, fields, replace
 
@@ -28,7 +27,6 @@ __all__ = ["LoopResponse", "OwnTools", "RanCall"]
 
 _SHARE = 4
 """Of the context, what one result may fill: a fourth."""
-_log = logging.getLogger("agentform.serve")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +75,11 @@ class OwnTools:
         emit: Emit,
         *,
         engine: Engine,
+        note: Callable[[str], None],
     ) -> LoopResponse:
         """Turns of `engine` until one ends in an answer or in a call of the client's.
+
+        `note` gets the name of each tool before it runs.
 
         Raises:
             AgentformError: what a turn raises; a tool that fails is told to the model.
@@ -94,6 +95,7 @@ class OwnTools:
             if call is None:
                 await held.release()
                 return _last(response, first, ran)
+            note(call.name)
             ran.append(await self._run(call, engine))
             request = _continued(request, response, ran[-1].result)
 
@@ -104,7 +106,6 @@ class OwnTools:
         except Exception as error:  # a tool's failure is its result, as it is where an agent runs it
             text, is_error = error_text(error), True
         text = await REQUESTS.run(within, text, engine.tokenizer, engine.info.context_tokens // _SHARE)
-        _log.info("ran %s%s", call.name, ", which failed" if is_error else "")
         return RanCall(call=call, result=ToolResult(call_id=call.id, name=call.name, content=text, is_error=is_error))
 
 

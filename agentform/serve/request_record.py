@@ -40,6 +40,8 @@ class RequestRecord:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
+    ran: list[str] = field(default_factory=list[str])
+    """Names of the server's own tools that were run."""
     is_done: bool = False
     _last_token: float = 0.0
 
@@ -83,7 +85,8 @@ class RequestRecord:
         path = quote(self.asked_path, safe="/:")[:_LONGEST_PATH]
         if form == "text":
             tokens = f"prompt={self.prompt_tokens} cached={self.cached_tokens} completion={self.completion_tokens}"
-            return f"{self.id} {self.method} {path} {self.status} {seconds:.3f}s {tokens}"
+            ran = f" ran={','.join(self.ran)}" if self.ran else ""
+            return f"{self.id} {self.method} {path} {self.status} {seconds:.3f}s {tokens}{ran}"
         facts = {
             "request": self.id,
             "method": self.method,
@@ -96,6 +99,7 @@ class RequestRecord:
             "cached_tokens": self.cached_tokens,
             "completion_tokens": self.completion_tokens,
         }
+        facts |= {"ran": self.ran} if self.ran else {}
         return json.dumps(facts, separators=(",", ":"))
 
 

@@ -178,7 +178,9 @@ class PreparedTurn:
     async def _respond(self, at: int, emit: Emit) -> Response:
         if not self.request.own:
             return await self._turn(self.request, emit, at=at)
-        response = await self.own.answered(self.request, self._turn, emit, engine=self.client.engine)
+        record = record_of(self.exchange.request.scope)
+        note = record.ran.append if record is not None else _unnoted
+        response = await self.own.answered(self.request, self._turn, emit, engine=self.client.engine, note=note)
         if response.ran:
             self.exchange.headers[RAN] = ", ".join(each.call.name for each in response.ran)
         return response
@@ -211,3 +213,8 @@ class PreparedTurn:
     def _count(self, responses: list[Response]) -> None:
         for response in responses:
             count_tokens(self.exchange.request.scope, self.metrics, response.prompt_usage, response.usage)
+
+
+def _unnoted(name: str) -> None:
+    """Nobody keeps a record."""
+    del name

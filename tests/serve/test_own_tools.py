@@ -48,7 +48,8 @@ def ask(server, **fields):
     return reply
 
 
-def test_a_tool_of_the_servers_is_run_and_what_it_returned_is_answered_from():
+def test_a_tool_of_the_servers_is_run_and_what_it_returned_is_answered_from(caplog):
+    caplog.set_level("INFO")
     with served(LOOK, DONE) as server:
         reply = ask(server)
         prompts = [server.service.engine.tokenizer.decode(r.prompt_ids) for r in server.service.engine.requests]
@@ -56,6 +57,7 @@ def test_a_tool_of_the_servers_is_run_and_what_it_returned_is_answered_from():
     assert (choice["message"]["content"], choice["finish_reason"]) == ("It is on.", "stop")
     assert not choice["message"].get("tool_calls")
     assert reply.headers["x-agentform-ran"] == "look"
+    assert any("ran=look" in record.getMessage() for record in caplog.records)
     [ran] = choice["message"]["agentform"]["ran"]
     assert (ran["name"], ran["input"]) == ("look", {"room": "office"})
     assert ran["result"] == {"content": "The office is dark.", "is_error": False}
