@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from agentform.errors import GrammarError
 from agentform.grammar.spec import GrammarSpec
-from agentform.json_schema.keywords import Schema
+from agentform.json_schema.keywords import Schema, SchemaDict
+from agentform.json_schema.walk import map_subschemas
 from agentform.runtime.engine import GenerateRequest, Sampling
 from agentform.runtime.openai_server.schema_ways import SchemaWay, schema_field
 from agentform.runtime.openai_server.transcript import read_transcript
@@ -24,6 +25,8 @@ _GO_ON = "Go on exactly where your last message ends. Repeat nothing of it."
 _BY_SCHEMA = "Now write only JSON, without any other text, that follows this JSON Schema: "
 _WRAPPED = "value"
 _WRAPPING = re.compile(r'\s*\{\s*"value"\s*:\s*(.*?)\s*\}\s*', re.DOTALL)
+_OPENED = re.compile(r'\A\s*\{\s*"value"\s*:\s*')
+_AT_ROOT = ("#/$defs/", "#/definitions/")
 _BLOCK = re.compile(r"```(?:json)?[ \t]*\n(.*?)\n?```", re.DOTALL)
 _SEEDS = 1 << 31
 
@@ -42,6 +45,10 @@ class ChatRequest:
     def is_told_whole(self) -> bool:
         """Whether the value's text can be read off only once all is written."""
         return self.wrapped or self.fenced
+
+    def begun_text(self, text: str) -> str:
+        """What is there of the value's text where writing was cut off."""
+        return _OPENED.sub("", text, count=1) if self.wrapped else text
 
     def value_text(self, text: str) -> str:
         """The value's JSON text out of all that was written; what is something else stays as it is."""
@@ -83,7 +90,8 @@ def _schema(grammar: GrammarSpec) -> tuple[Schema, bool]:
 
 
 def _in_object(schema: Any) -> dict[str, Any]:
-    """Definitions stay at the root, where references look for them."""
+    """Definitions stay at the root, where references look for them; others find the schema where it is now."""
+    schema = _moved(schema)
     kept = {key: schema[key] for key in ("$defs", "definitions") if isinstance(schema, dict) and key in schema}
     value = {k: v for k, v in schema.items() if k not in kept} if isinstance(schema, dict) else schema
     properties = {_WRAPPED: value}
@@ -94,6 +102,16 @@ def _in_object(schema: Any) -> dict[str, Any]:
         "additionalProperties": False,
         **kept,
     }
+
+
+def _moved(schema: Any) -> Any:
+    if not isinstance(schema, dict):
+        return schema
+    made = map_subschemas(cast("SchemaDict", schema), lambda _, item: _moved(item))
+    found = made.get("$ref")
+    if isinstance(found, str) and found.startswith("#") and not found.startswith(_AT_ROOT):
+        made["$ref"] = f"#/properties/{_WRAPPED}{found[1:]}"
+    return made
 
 
 def _messages(request: GenerateRequest, schema: Schema | None) -> list[dict[str, str]]:

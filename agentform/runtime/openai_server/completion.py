@@ -54,7 +54,7 @@ class ChatCompletionStream:
     def ended(self) -> Chunk:
         """The last chunk, once the server's stream is over."""
         if self._finish == "length":
-            return self._close("length", self._opened(self._held) + self._text.flush())
+            return self._close("length", self._opened(self._asked.begun_text(self._held)) + self._text.flush())
         if self._request.grammar is None:
             return self._close("eos", self._text.flush())
         text = self._asked.value_text(self._held) if self._asked.is_told_whole else ""

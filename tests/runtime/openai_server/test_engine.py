@@ -92,6 +92,25 @@ async def test_a_value_is_written_by_its_schema_in_an_object_if_it_is_none(schem
     assert roles == ["system", "user", "assistant", "user"]
 
 
+async def test_references_into_a_schema_find_it_where_it_was_put():
+    fake = FakeOpenAI('{"value": [[]]}')
+    async with server(fake) as engine:
+        text = '{"type": "array", "items": {"$ref": "#"}, "examples": [{"$ref": "#"}]}'
+        answer = await complete(engine, PROMPT, 20, grammar=GrammarSpec(kind="json_schema", text=text))
+    inner = schema_in(fake.asked[0])["properties"]["value"]
+    assert (inner["items"], inner["examples"]) == ({"$ref": "#/properties/value"}, [{"$ref": "#"}])
+    assert answer.text == "[[]]"
+
+
+async def test_a_value_that_is_cut_off_is_told_as_far_as_it_is_written():
+    fake = FakeOpenAI('{"value": "one tw')
+    fake.finish = "length"
+    async with server(fake) as engine:
+        grammar = GrammarSpec(kind="json_schema", text='{"type": "string"}')
+        answer = await complete(engine, PROMPT, 20, grammar=grammar)
+    assert (answer.text, answer.last.finish) == ('"one tw', "length")
+
+
 async def test_without_a_schema_that_is_followed_the_value_is_taken_out_of_its_block():
     fake = FakeOpenAI('Sure:\n```json\n{"a": 1}\n```\nDone.', follows="text")
     async with server(fake) as engine:
