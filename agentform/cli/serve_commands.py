@@ -14,7 +14,7 @@ __all__ = ["mcp", "serve"]
 
 
 def serve(
-    model: Annotated[str, typer.Option(help="A catalogue name, a model folder or a hub id.")] = "smollm2-135m",
+    model: Model = "smollm2-135m",
     host: Annotated[str, typer.Option(help="Any other address than a loopback one needs an API key.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0 takes a free one.")] = 8000,
     api_key_file: Annotated[

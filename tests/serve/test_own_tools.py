@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 from typing import Literal
 
 import httpx
@@ -10,6 +12,7 @@ import pytest
 from openai import OpenAI
 
 from agentform import tool
+from agentform.cli.mcp_tools import connected
 from agentform.testing import Call, Say, ScriptedEngine
 from agentform.tools.toolset import Toolbox
 from tests.support.servers import running
@@ -136,3 +139,26 @@ def test_openais_client_sees_a_plain_answer():
         client = OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0)
         said = client.chat.completions.create(model="scripted", messages=DARK)
     assert said.choices[0].message.content == "It is on."
+
+
+DESK = """
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("desk", log_level="CRITICAL")
+
+@server.tool()
+def order_status(number: int) -> str:
+    return f"Order {number} arrives tomorrow."
+
+server.run("stdio")
+"""
+
+
+def test_tools_of_an_mcp_server_are_run_as_serve_with_mcp_connects_them(tmp_path):
+    (tmp_path / "desk.py").write_text(DESK)
+    command = shlex.join([sys.executable, str(tmp_path / "desk.py")])
+    script = [Call("order_status", {"number": 7}, text="I look."), Say("It arrives tomorrow.")]
+    with connected([command]) as tools, running(ScriptedEngine(script), tools=tools) as server:
+        message = ask(server).json()["choices"][0]["message"]
+    assert message["content"] == "It arrives tomorrow."
+    assert message["agentform"]["ran"][0]["result"] == {"content": "Order 7 arrives tomorrow.", "is_error": False}
