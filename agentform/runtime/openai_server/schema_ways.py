@@ -25,7 +25,8 @@ _TRIED: Mapping[str, Any] = {
     "required": [_WORD],
     "additionalProperties": False,
 }
-_TRIED_TOKENS = 48
+_TRIED_TOKENS = 256
+"""Enough for a short thought before the value, too."""
 
 
 def schema_field(way: SchemaWay, schema: Any) -> dict[str, Any]:
