@@ -8,6 +8,8 @@ __all__ = ["is_unicode", "said", "text_of", "unicode_text", "visible_text"]
 
 _REPLACEMENT = "\ufffd"
 _CONTROL_PICTURES = 0x2400
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+(?=>)")
+"""In the `repr` of what says nothing else of itself; the same object would read differently in every process."""
 _UNSEEN = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"
     r"\U000e0000-\U000e007f]"
@@ -49,11 +51,17 @@ def is_unicode(text: str) -> bool:
 
 
 def text_of(value: object) -> str:
-    """`str(value)`, or the name of its type where it fails to say."""
+    """`str(value)` without addresses in memory, or the name of its type where it fails to say.
+
+    An error is told with its type.
+    """
+    if isinstance(value, BaseException):
+        return f"{type(value).__name__}: {said(value)}".removesuffix(": ")
     try:
-        return unicode_text(str(value))
+        text = unicode_text(str(value))
     except Exception:
         return f"<{type(value).__name__}>"
+    return text if isinstance(value, str) else _ADDRESS.sub("", text)
 
 
 def said(error: BaseException) -> str:

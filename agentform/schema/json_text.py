@@ -14,12 +14,12 @@ from agentform._util.text import is_unicode, text_of, unicode_text
 from agentform.errors import InvalidInput
 from agentform.messages import JsonValue
 from agentform.schema.form import Path, pointer
+from agentform.schema.json_keys import MAX_DEPTH, items_by_text, keys_collide
 
 __all__ = ["dumps", "json_type", "loads", "plain", "problems", "text_or_json", "to_jsonable"]
 
 T = TypeVar("T")
 
-_MAX_DEPTH = 500
 _BYTES_MODES: tuple[Literal["utf8", "base64"], ...] = ("utf8", "base64")
 
 
@@ -57,9 +57,30 @@ def text_or_json(value: JsonValue) -> str:
 
 
 def _dumps(value: JsonValue) -> str:
+    if _is_plain(value):
+        return _write(value)
     for path, reason in problems(value):
         raise InvalidInput(f"not JSON at '{pointer(path)}': {reason}")
     return _write(plain(value))
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether `json` writes the value as it is: a quick look, for lists of a million numbers."""
+    open_items = [iter((value,))]
+    while open_items and len(open_items) <= MAX_DEPTH:
+        for item in open_items[-1]:
+            kind = type(item)
+            if kind is list or (kind is dict and all(type(key) is str and is_unicode(key) for key in item)):
+                open_items.append(iter(item if kind is list else item.values()))
+                break
+            if not (kind in _PLAIN or (kind is str and is_unicode(item)) or (kind is float and math.isfinite(item))):
+                return False
+        else:
+            open_items.pop()
+    return not open_items
+
+
+_PLAIN = frozenset({int, bool, type(None)})
 
 
 def loads(text: str) -> JsonValue:
@@ -88,8 +109,8 @@ def plain(value: Any) -> Any:
 
 def problems(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
     """Every place at which the value is not JSON, with the reason; nothing for a JSON value."""
-    if len(path) > _MAX_DEPTH:
-        yield path, f"nested more than {_MAX_DEPTH} levels deep"
+    if len(path) > MAX_DEPTH:
+        yield path, f"nested more than {MAX_DEPTH} levels deep"
     elif isinstance(value, Mapping):
         for key, item in value.items():
             if isinstance(key, str):
@@ -107,11 +128,14 @@ def to_jsonable(value: Any) -> JsonValue:
     """The JSON value that stands for a Python value: dates as ISO text, `Decimal` as text, models as objects.
 
     Arrays, tensors, views and mappings of any library are lists, numbers and objects. What else it does not know
-    becomes its `str`, and so do NaN and infinities; text that is no Unicode becomes so.
+    becomes its `str` (an error with its type, nothing with its address), and so do NaN and infinities; text that is no
+    Unicode becomes so. Of keys that would read alike (`1` and `"1"`) the later ones are their `repr`.
 
     Raises:
         InvalidInput: the value is nested too deeply.
     """
+    if keys_collide(value):
+        return _within_depth(lambda: _walked(value, 0))
     for bytes_mode in _BYTES_MODES:
         try:
             made = to_jsonable_python(value, fallback=_stand_in, bytes_mode=bytes_mode, serialize_unknown=True)
@@ -151,16 +175,15 @@ def _within_depth(work: Callable[[], T]) -> T:
     try:
         return work()
     except RecursionError:
-        raise InvalidInput(f"nested too many levels deep; up to {_MAX_DEPTH} are written") from None
+        raise InvalidInput(f"nested too many levels deep; up to {MAX_DEPTH} are written") from None
 
 
 def _walked(value: Any, depth: int) -> JsonValue:
     """The value, container by container."""
-    if depth > _MAX_DEPTH:
-        raise InvalidInput(f"nested more than {_MAX_DEPTH} levels deep")
+    if depth > MAX_DEPTH:
+        raise InvalidInput(f"nested more than {MAX_DEPTH} levels deep")
     if isinstance(value, Mapping):
-        items = cast("Mapping[Any, Any]", value).items()
-        return {text_of(key): _walked(item, depth + 1) for key, item in items}
+        return {key: _walked(item, depth + 1) for key, item in items_by_text(cast("Mapping[Any, Any]", value))}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [_walked(item, depth + 1) for item in cast("Iterable[Any]", value)]
     if isinstance(value, str):

@@ -151,3 +151,29 @@ def test_arrays_views_and_mappings_of_other_libraries_are_json():
         "x",
         {"a": 1},
     ]
+
+
+class Nameless:
+    """Says nothing of itself."""
+
+
+def test_no_key_is_lost_where_two_would_read_alike():
+    assert to_jsonable({1: "a", "1": "b"}) == {"1": "a", "'1'": "b"}
+    assert to_jsonable([{True: 1, "true": {2: 3, "2": 4}}]) == [{"true": 1, "'true'": {"2": 3, "'2'": 4}}]
+    assert to_jsonable({1: "a", 2: "b"}) == {"1": "a", "2": "b"}
+
+
+def test_objects_show_no_address_and_errors_their_type():
+    assert to_jsonable([Nameless(), ValueError("too low"), KeyError()]) == [
+        f"<{__name__}.Nameless object>",
+        "ValueError: too low",
+        "KeyError",
+    ]
+    assert to_jsonable("<a at 0x12>") == "<a at 0x12>"  # a text is no object
+
+
+def test_what_is_plain_is_written_as_anything_else_is():
+    value = {"a": [1, 2.5, None, True, "é", {"b": ()}]}
+    assert dumps(value) == '{"a": [1, 2.5, null, true, "é", {"b": []}]}'
+    with pytest.raises(InvalidInput, match="/a/0"):
+        dumps({"a": [float("nan")]})
