@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import types
@@ -19,6 +20,7 @@ from agentform.errors import UnsupportedSchema, UnsupportedSignature, Violation
 from agentform.messages import JsonValue
 from agentform.schema.target import Target, load_adapter
 from agentform.schema.validate import Validator
+from agentform.tools.annotations import local_names, mentions_self, unwritable, with_default
 
 __all__ = ["annotation_of", "bind_arguments", "load_signature", "parameters_of", "underlying"]
 
@@ -45,7 +47,9 @@ def load_signature(
             resolved, and types without a JSON Schema.
     """
     parameters = {key: parameter for key, parameter in parameters_of(fn).items() if key not in without}
-    annotations = _annotations(fn, parameters)
+    annotations = {
+        key: with_default(annotation, parameters[key]) for key, annotation in _annotations(fn, parameters).items()
+    }
     published = _published(name, annotations)
     fields: dict[str, Any] = {}
     for at, (key, annotation) in enumerate(annotations.items()):
@@ -58,9 +62,12 @@ def load_signature(
         model = create_model("Arguments", __config__=ConfigDict(extra="forbid"), **fields)
         target = load_adapter(TypeAdapter(model), name=name, description=description, titles=False)
     except UnsupportedSchema as error:
-        raise UnsupportedSignature(f"{name}: {_culprit(annotations)}{error}") from error
+        raise UnsupportedSignature(
+            f"{name}: {unwritable(annotations) or _culprit(annotations) + str(error)}"
+        ) from error
     except Exception as error:  # pydantic raises many things for what is not a type
-        raise UnsupportedSignature(f"{name}: {_culprit(annotations)}{str(error).strip().splitlines()[0]}") from error
+        reason = unwritable(annotations) or _culprit(annotations) + str(error).strip().splitlines()[0]
+        raise UnsupportedSignature(f"{name}: {reason}") from error
     return replace(target, validator=_ArgumentsValidator(target.validator, parameters))
 
 
@@ -165,13 +172,33 @@ def annotation_of(fn: Callable[..., Any], name: str) -> Any:
 
 def _resolved(fn: Callable[..., Any], name: str, annotation: Any) -> Any:
     inner = inspect.unwrap(underlying(fn))
+    if mentions_self(annotation):
+        raise UnsupportedSignature(
+            f"{_say(fn)}: the annotation of {name!r} names Self, the class of a method, which no function has: "
+            "name the class itself"
+        )
     spaces: dict[str, Any] = getattr(inner, "__globals__", {})
     closure = inspect.getclosurevars(inner).nonlocals if inspect.isfunction(inner) or inspect.ismethod(inner) else {}
     holder = types.SimpleNamespace(__annotations__={name: annotation})
     try:
         return typing.get_type_hints(holder, globalns=spaces, localns=dict(closure), include_extras=True)[name]
+    except NameError as error:
+        return _of_local_type(fn, name, annotation, error)
     except Exception as error:
         raise UnsupportedSignature(f"{_say(fn)}: the annotation of {name!r} cannot be resolved: {error}") from error
+
+
+def _of_local_type(fn: Callable[..., Any], name: str, annotation: Any, error: NameError) -> Any:
+    """The annotation by the names of the function inside of which `fn` is being made, if it still runs."""
+    inner = inspect.unwrap(underlying(fn))
+    holder = types.SimpleNamespace(__annotations__={name: annotation})
+    for names in local_names(inner):
+        with contextlib.suppress(Exception):
+            return typing.get_type_hints(holder, globalns=inner.__globals__, localns=names, include_extras=True)[name]
+    raise UnsupportedSignature(
+        f"{_say(fn)}: the annotation of {name!r} cannot be resolved: {error}; a type that is defined inside a function "
+        "is known while that function runs: make the tool there (as @tool), or define the type at the top of its module"
+    ) from error
 
 
 def _published(name: str, annotations: Mapping[str, Any]) -> dict[str, str]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Never, Protocol, Self
 
 import anyio
 import pytest
 from pydantic import AliasChoices, AliasPath, Field
 
 from agentform import Toolbox, tool
-from agentform.errors import UnsupportedSignature
+from agentform.errors import CallRejected, UnsupportedSignature
 from agentform.tools.policy import ToolPolicy
 from agentform.tools.tool import Tool
 
@@ -154,3 +155,61 @@ def test_a_parameter_whose_type_no_model_can_write_is_named():
 
     with pytest.raises(UnsupportedSignature, match="'done'"):
         tool(work)
+
+
+def test_a_default_of_none_makes_none_a_value():
+    @tool
+    def book(
+        days: Annotated[int, Field(gt=0, description="how many")] = None,  # noqa: RUF013
+        at: list[str] = None,  # noqa: RUF013
+    ) -> str:
+        """Books."""
+        return f"{days} {at}"
+
+    days = book.definition()["function"]["parameters"]["properties"]["days"]
+    assert (days["default"], days["description"]) == (None, "how many")
+    assert {"type": "null"} in days["anyOf"]
+    assert anyio.run(book.run, {"days": None}) == anyio.run(book.run, {}) == "None None"
+    with pytest.raises(CallRejected):
+        anyio.run(book.run, {"days": 0})
+
+
+def test_a_type_inside_a_function_is_known_where_the_tool_is_made():
+    def make(*, at_once):
+        @dataclass
+        class Place:
+            city: str
+
+        def visit(place: Place) -> str:
+            """Visits."""
+            return place.city
+
+        return tool(visit) if at_once else visit
+
+    assert anyio.run(make(at_once=True).run, {"place": {"city": "Rome"}}) == "Rome"
+    with pytest.raises(UnsupportedSignature, match="make the tool there"):
+        tool(make(at_once=False))
+
+
+class Countable(Protocol):
+    def count(self) -> int: ...
+
+
+@pytest.mark.parametrize(
+    ("annotation", "told"),
+    [
+        (Iterator[int], r"parameter 'a' is .*Iterator\[int\].* take list\[int\]"),
+        (list[Callable[[int], int]], "parameter 'a' is .*Callable"),
+        (Never, "a type without values"),
+        (Countable, "Countable, a protocol"),
+        ("Self", "name the class itself"),
+        (list[Self], "name the class itself"),
+    ],
+)
+def test_a_type_that_no_model_can_write_is_told_with_what_would_be_right(annotation, told):
+    def count(a):
+        """Counts."""
+
+    count.__annotations__["a"] = annotation
+    with pytest.raises(UnsupportedSignature, match=told):
+        tool(count)
