@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field
 
 from agentform.serve.evidence_fields import ExtensionFields
-from agentform.serve.parsing import Ignored, OpenFields, Unsupported, at_most, only, unsupported
+from agentform.serve.parsing import Ignored, NoEffect, OpenFields, Unsupported, at_most, only, unsupported
 from agentform.serve.sampling_fields import SamplingFields
 from agentform.serve.tool_choice import AskedChoice
 
@@ -206,7 +206,7 @@ class StreamOptions(OpenFields):
     """What a stream holds beside the answer."""
 
     include_usage: bool | None = None
-    include_obfuscation: Annotated[bool | None, only(False)] = None
+    include_obfuscation: Ignored = None
 
 
 class ChatFields(SamplingFields):
@@ -230,9 +230,9 @@ class ChatFields(SamplingFields):
     prompt_cache_key: ShortText | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = Field(default=None, ge=0, le=20)
-    logit_bias: Annotated[Any, only({})] = None
+    logit_bias: Annotated[Any, NoEffect({})] = None
     modalities: Annotated[Any, only(["text"])] = None
-    store: Annotated[bool | None, only(False)] = None
+    store: Annotated[bool | None, NoEffect(False)] = None
     service_tier: Ignored = None
     safety_identifier: Ignored = None
     prompt_cache_options: Ignored = None
@@ -256,9 +256,9 @@ class ChatFields(SamplingFields):
     """Of llama.cpp: whether the text before a call is reasoning (`auto`) or content (`none`)."""
     agentform: ExtensionFields | None = None
     audio: Unsupported = None
-    prediction: Unsupported = None
+    prediction: Annotated[Any, NoEffect()] = None
     moderation: Unsupported = None
-    web_search_options: Unsupported = None
+    web_search_options: Annotated[Any, NoEffect()] = None
     functions: Annotated[Any, unsupported("; use tools")] = None
     function_call: Annotated[Any, unsupported("; use tool_choice")] = None
 

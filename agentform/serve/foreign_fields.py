@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from agentform.serve.exchange import Exchange
-from agentform.serve.parsing import OpenFields
+from agentform.serve.parsing import NoEffect, OpenFields
 from agentform.serve.problems import bad_request
 
 __all__ = ["HEADER", "ignored_fields", "require_no_slips", "tell_ignored"]
@@ -42,6 +42,7 @@ _KNOWN = frozenset(_OTHERS.split())
 def ignored_fields(fields: OpenFields) -> str:
     """The header's value: fields that were given and have no effect, the topmost first; empty where there are none."""
     named = [name for name, value in (fields.model_extra or {}).items() if value is not None]
+    named += _without_effect(fields)
     below = dict.fromkeys([*_options(fields), *_extras(fields)])
     return ", ".join(map(_shown, [*named, *below][:_MOST_NAMED]))
 
@@ -74,6 +75,15 @@ def require_no_slips(fields: OpenFields) -> None:
             shown = _shown(name)
             hint = f"unknown field {shown!r}; did you mean {near[0]!r}?"
             raise bad_request(hint, param=shown, code="unknown_parameter")
+
+
+def _without_effect(fields: OpenFields) -> Iterator[str]:
+    """Fields that are known to change nothing and were given another value than the usual one."""
+    for name, field in type(fields).model_fields.items():
+        marks = (mark for mark in field.metadata if isinstance(mark, NoEffect))
+        value = getattr(fields, name)
+        if value is not None and any(value != mark.usual for mark in marks):
+            yield name
 
 
 def _options(fields: OpenFields) -> Iterator[str]:

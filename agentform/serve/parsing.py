@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -12,7 +13,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError, from_json
 from agentform.serve.body import check_amount, check_objects
 from agentform.serve.problems import Refused, bad_request
 
-__all__ = ["Fields", "Ignored", "OpenFields", "Unsupported", "at_most", "only", "parse", "unsupported"]
+__all__ = ["Fields", "Ignored", "NoEffect", "OpenFields", "Unsupported", "at_most", "only", "parse", "unsupported"]
 
 M = TypeVar("M", bound="Fields")
 
@@ -61,6 +62,13 @@ def unsupported(hint: str = "") -> AfterValidator:
         return value
 
     return AfterValidator(check)
+
+
+@dataclass(frozen=True)
+class NoEffect:
+    """Marks a field that is taken and changes nothing; whoever sends another value than the usual one is told."""
+
+    usual: Any = None
 
 
 Unsupported = Annotated[Any, unsupported()]

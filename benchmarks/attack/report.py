@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 import tempfile
@@ -54,9 +55,15 @@ def report(context: Context, model: str, *, num_bodies: int, only: str) -> None:
 
 
 def _warm_up(target: Target) -> None:
-    """What is loaded with the first requests, and what fills a cache that has a bound, is no growth."""
-    for name in ("at_once", "long_messages"):
-        ATTACKS[name](target)
+    """What is loaded with the first requests, and what fills a cache that has a bound, is no growth.
+
+    So every attack is tried in its short form first; what fails there will fail again.
+    """
+    target.is_short = True
+    for work in ATTACKS.values():
+        with contextlib.suppress(Exception):
+            work(target)
+    target.is_short = False
     send_random_bodies(target, _FIRST_BODIES, seed=1)
     for at in range(_MOST_PROMPTS):
         if _FULL.search(target.get("/metrics").text):

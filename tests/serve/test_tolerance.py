@@ -272,3 +272,11 @@ def test_arguments_are_an_object_whatever_the_schema_leaves_out(parameters):
     reply, _ = answered(script=[Call("next_tasks")], tools=tools, tool_choice="required")
     [call] = reply.json()["choices"][0]["message"]["tool_calls"]
     assert json.loads(call["function"]["arguments"]) == {}
+
+
+def test_fields_that_change_nothing_here_are_named_where_they_ask_for_something():
+    asked = {"store": True, "logit_bias": {"5": -100}, "prediction": {"type": "content", "content": "x"}}
+    reply, _ = answered(**asked)
+    assert set(reply.headers["x-agentform-ignored"].split(", ")) == set(asked)
+    reply, _ = answered(store=False, logit_bias={}, stream_options=None)
+    assert "x-agentform-ignored" not in reply.headers
