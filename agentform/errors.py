@@ -52,7 +52,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agentform._util.text import text_of
+from agentform._util.text import said
 
 if TYPE_CHECKING:
     from agentform.messages import Evidence, JsonValue
@@ -190,7 +190,7 @@ class ToolFailed(ToolError):
     """Raised when a tool raised and the policy is to raise; the tool's own error is the cause."""
 
     def __init__(self, name: str, error: BaseException) -> None:
-        super().__init__(f"tool {name!r} raised {type(error).__name__}: {text_of(error)}")
+        super().__init__(f"tool {name!r} raised {type(error).__name__}: {said(error)}")
         self.name = name
 
 

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 import anyio
 
-from agentform._util.text import text_of
+from agentform._util.text import said
 from agentform.errors import (
     ContextOverflow,
     DecisionFailed,
@@ -106,7 +106,7 @@ class Decider:
             except EngineError:
                 raise
             except Exception as error:
-                raise DecisionFailed(f"{self.name} failed: {type(error).__name__}: {text_of(error)}") from error
+                raise DecisionFailed(f"{self.name} failed: {type(error).__name__}: {said(error)}") from error
             if missing := [name for name in questions if name not in found]:
                 raise DecisionFailed(f"{self.name} left questions without an answer: {', '.join(missing[:3])}")
             if odd := [name for name, asked in questions.items() if not _is_answer(asked, found[name])]:

@@ -13,9 +13,9 @@ from agentform.forms.decider import Decider
 from agentform.messages import Message
 from agentform.schema.json_text import dumps
 
-__all__ = ["Elsewhere", "as_question", "state_of"]
+__all__ = ["MOST_OPTIONS", "Elsewhere", "as_question", "asked_in_time", "state_of"]
 
-_MOST_OPTIONS = 255
+MOST_OPTIONS = 255
 """Of one question, on System One's wire."""
 
 
@@ -88,7 +88,7 @@ async def _caught(decider: Decider, state: str, asked: Mapping[str, Asked]) -> M
 
 def as_question(question: Question, about: str) -> Asked | None:
     """The question in words, for a model that sees the text and not the form; `None` where it cannot be put so."""
-    if not 2 <= len(question.answers) <= _MOST_OPTIONS:
+    if not 2 <= len(question.answers) <= MOST_OPTIONS:
         return None
     said = "\n".join(filter(None, (about, _known(question), _words(question))))
     if all(isinstance(answer, bool) for answer in question.answers):

@@ -18,7 +18,7 @@ from agentform._util.threads import REQUESTS
 from agentform.agent.responder import Responder
 from agentform.errors import EngineClosed
 from agentform.forms.label_prior import PriorStore
-from agentform.forms.langchain_decider import DeciderSource
+from agentform.forms.langchain_decider import DeciderSource, decider_of
 from agentform.runtime.engine import Engine
 from agentform.serve.admission import Admission
 from agentform.serve.chat import ChatEndpoint
@@ -63,7 +63,7 @@ class Service:
     reasoning: Reasoning = field(default_factory=Reasoning)
     priors: PriorStore = field(default_factory=PriorStore)
     decider: DeciderSource | None = None
-    """A decision model that chooses tools and closed values of chat completions."""
+    """A decision model that chooses tools and closed values of turns, and answers at the endpoints that decide."""
     tools: Toolbox | None = None
     """Tools that are run here for the page at `/page`; those of requests are run by whoever sent them."""
     own_tools: Toolbox | None = None
@@ -114,8 +114,9 @@ class Service:
         chat = ChatEndpoint(turns)
         messages, tokenize = MessagesEndpoint(turns), TokenizeEndpoint(turns)
         responses = ResponsesEndpoint(turns, KeptResponses(self.settings.responses_file))
-        decisions = DecisionEndpoint(clients, self.priors, model=self.model, metrics=self.metrics)
-        systemone = SystemOneEndpoint(clients, self.priors, model=self.model, metrics=self.metrics)
+        decider = decider_of(self.decider)
+        decisions = DecisionEndpoint(clients, self.priors, model=self.model, metrics=self.metrics, decider=decider)
+        systemone = SystemOneEndpoint(clients, self.priors, model=self.model, metrics=self.metrics, decider=decider)
         handlers = {
             "/v1/chat/completions": chat.handler,
             "/v1/responses": responses.handler,

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from agentform.decoding.limits import Limits
 from agentform.forms.asked import Asked, Decision, Decisions, OneOf, YesNo
+from agentform.forms.decider import Decider
 from agentform.forms.decisions import decide_together
+from agentform.forms.elsewhere import state_of
 from agentform.forms.label_prior import PriorStore
+from agentform.forms.two_brains import decide_with
 from agentform.messages import Message, ToolCall, ToolResult, Usage
 from agentform.schema.json_text import dumps
 from agentform.serve.clients import Clients
+from agentform.serve.decided_by import decided_by
 from agentform.serve.decision_fields import (
     CallFields,
     ChoiceFields,
@@ -44,10 +49,19 @@ class _KeyedQuestion:
 
 
 class DecisionEndpoint:
-    """Answers decision requests with `decide_together`."""
+    """Answers decision requests with the decision model, if there is one, and with `decide_together`."""
 
-    def __init__(self, clients: Clients, priors: PriorStore, *, model: str, metrics: ServerMetrics) -> None:
+    def __init__(
+        self,
+        clients: Clients,
+        priors: PriorStore,
+        *,
+        model: str,
+        metrics: ServerMetrics,
+        decider: Decider | None = None,
+    ) -> None:
         self._clients = clients
+        self._decider = decider
         self._priors = priors
         self._model = model
         self._metrics = metrics
@@ -69,11 +83,12 @@ class DecisionEndpoint:
         engine = self._clients.of(exchange.request).engine
 
         async def work(exchange: Exchange) -> None:
-            decisions = await decide_together(
-                engine, said, questions, instructions=instructions, limits=Limits(), priors=self._priors
+            own = partial(
+                decide_together, engine, said, instructions=instructions, limits=Limits(), priors=self._priors
             )
+            decisions = await decide_with(self._decider, engine, state_of(messages), questions, own)
             count_tokens(exchange.request.scope, self._metrics, decisions.prompt_usage, decisions.usage)
-            await exchange.answer(self._body(asked, decisions))
+            await exchange.answer(self._body(asked, decisions) | decided_by(decisions))
 
         return work
 

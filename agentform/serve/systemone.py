@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from agentform.decoding.limits import Limits
 from agentform.errors import InvalidInput
 from agentform.forms.asked import Asked, Decisions
+from agentform.forms.decider import Decider
 from agentform.forms.isolated import decide_isolated
 from agentform.forms.label_prior import PriorStore
 from agentform.forms.system_one import answer_body, asked_of, content_text
+from agentform.forms.two_brains import decide_with
 from agentform.messages import Usage
 from agentform.serve.clients import Clients
+from agentform.serve.decided_by import decided_by
 from agentform.serve.exchange import Exchange
 from agentform.serve.metrics import ServerMetrics
 from agentform.serve.option_limit import require_few_options
@@ -53,10 +57,19 @@ def _as_field_problem(problem: Problem) -> Problem:
 
 
 class SystemOneEndpoint:
-    """Answers System One requests with `decide_isolated`."""
+    """Answers System One requests with the decision model, if there is one, and with `decide_isolated`."""
 
-    def __init__(self, clients: Clients, priors: PriorStore, *, model: str, metrics: ServerMetrics) -> None:
+    def __init__(
+        self,
+        clients: Clients,
+        priors: PriorStore,
+        *,
+        model: str,
+        metrics: ServerMetrics,
+        decider: Decider | None = None,
+    ) -> None:
         self._clients = clients
+        self._decider = decider
         self._priors = priors
         self._model = model
         self._metrics = metrics
@@ -86,13 +99,14 @@ class SystemOneEndpoint:
         async def work(exchange: Exchange) -> None:
             decisions = Decisions(decided={}, usage=Usage())
             if open_ones:
-                decisions = await decide_isolated(engine, state, open_ones, limits=Limits(), priors=self._priors)
+                own = partial(decide_isolated, engine, state, limits=Limits(), priors=self._priors)
+                decisions = await decide_with(self._decider, engine, state, open_ones, own)
             count_tokens(exchange.request.scope, self._metrics, decisions.prompt_usage, decisions.usage)
             bodies = {
                 name: answer_body(asked, _legend(fields.questions[name]), decisions.get(name))
                 for name, asked in questions.items()
             }
-            await exchange.answer(self._body(bodies, decisions))
+            await exchange.answer(self._body(bodies, decisions) | decided_by(decisions))
 
         return work
 

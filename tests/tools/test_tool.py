@@ -16,7 +16,14 @@ import pytest
 from annotated_types import Ge, Le
 from pydantic import BaseModel, Field
 
-from agentform.errors import CallRejected, DuplicateTool, InvalidToolName, UnknownTool, UnsupportedSignature
+from agentform.errors import (
+    CallRejected,
+    DuplicateTool,
+    InvalidToolName,
+    ToolFailed,
+    UnknownTool,
+    UnsupportedSignature,
+)
 from agentform.schema.form import Choice, Fixed, Record, Union
 from agentform.tools.tool import Tool, tool
 from agentform.tools.toolset import Toolbox
@@ -397,3 +404,7 @@ def test_importing_tools_does_not_import_the_slow_parts():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_what_a_tool_raised_is_told_once_with_its_type():
+    assert str(ToolFailed("find", ValueError("too low"))) == "tool 'find' raised ValueError: too low"
