@@ -237,6 +237,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "forms.isolated",
         "forms.langchain_decider",
         "forms.system_one",
+        "forms.two_brains",
         "forms.label_prior",
         "decoding.limits",
         "decoding.prompt_work",

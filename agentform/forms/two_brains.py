@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 from agentform.decoding.limits import Limits
 from agentform.decoding.session import Session
 from agentform.forms.asked import Asked, Decision, Decisions
-from agentform.forms.decider import Decider
-from agentform.forms.elsewhere import MOST_OPTIONS, asked_in_time
-from agentform.messages import Usage
+from agentform.forms.elsewhere import MOST_OPTIONS, asked_in_time, state_of
+from agentform.forms.langchain_decider import DeciderSource, decider_of
+from agentform.messages import Message, Usage
 from agentform.runtime.engine import Engine
 
 __all__ = ["OwnDecisions", "decide_with"]
@@ -21,7 +21,11 @@ OwnDecisions: TypeAlias = Callable[[Mapping[str, Asked]], Awaitable[Decisions]]
 
 
 async def decide_with(
-    decider: Decider | None, engine: Engine, state: str, questions: Mapping[str, Asked], own: OwnDecisions
+    source: DeciderSource | None,
+    engine: Engine,
+    state: str | Sequence[Message],
+    questions: Mapping[str, Asked],
+    own: OwnDecisions,
 ) -> Decisions:
     """An answer to each question, in their order; `own` answers what the decision model does not, if it may.
 
@@ -30,8 +34,10 @@ async def decide_with(
     """
     asked = {name: each for name, each in questions.items() if 2 <= len(each.told) <= MOST_OPTIONS}
     found: Mapping[str, Decision] = {}
+    decider = decider_of(source)
     if decider is not None and asked:
-        found = await asked_in_time(Session(engine, limits=Limits()), decider, state, asked)
+        told = state if isinstance(state, str) else state_of(state)
+        found = await asked_in_time(Session(engine, limits=Limits()), decider, told, asked)
     left = {name: each for name, each in questions.items() if name not in found}
     rest = await own(left) if left else Decisions(decided={}, usage=Usage())
     decided = {**found, **rest.decided}

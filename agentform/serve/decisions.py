@@ -9,10 +9,9 @@ from typing import Any
 
 from agentform.decoding.limits import Limits
 from agentform.forms.asked import Asked, Decision, Decisions, OneOf, YesNo
-from agentform.forms.decider import Decider
 from agentform.forms.decisions import decide_together
-from agentform.forms.elsewhere import state_of
 from agentform.forms.label_prior import PriorStore
+from agentform.forms.langchain_decider import DeciderSource
 from agentform.forms.two_brains import decide_with
 from agentform.messages import Message, ToolCall, ToolResult, Usage
 from agentform.schema.json_text import dumps
@@ -58,7 +57,7 @@ class DecisionEndpoint:
         *,
         model: str,
         metrics: ServerMetrics,
-        decider: Decider | None = None,
+        decider: DeciderSource | None = None,
     ) -> None:
         self._clients = clients
         self._decider = decider
@@ -86,7 +85,7 @@ class DecisionEndpoint:
             own = partial(
                 decide_together, engine, said, instructions=instructions, limits=Limits(), priors=self._priors
             )
-            decisions = await decide_with(self._decider, engine, state_of(messages), questions, own)
+            decisions = await decide_with(self._decider, engine, messages, questions, own)
             count_tokens(exchange.request.scope, self._metrics, decisions.prompt_usage, decisions.usage)
             await exchange.answer(self._body(asked, decisions) | decided_by(decisions))
 

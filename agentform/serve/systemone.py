@@ -10,9 +10,9 @@ from typing import Any
 from agentform.decoding.limits import Limits
 from agentform.errors import InvalidInput
 from agentform.forms.asked import Asked, Decisions
-from agentform.forms.decider import Decider
 from agentform.forms.isolated import decide_isolated
 from agentform.forms.label_prior import PriorStore
+from agentform.forms.langchain_decider import DeciderSource
 from agentform.forms.system_one import answer_body, asked_of, content_text
 from agentform.forms.two_brains import decide_with
 from agentform.messages import Usage
@@ -66,7 +66,7 @@ class SystemOneEndpoint:
         *,
         model: str,
         metrics: ServerMetrics,
-        decider: Decider | None = None,
+        decider: DeciderSource | None = None,
     ) -> None:
         self._clients = clients
         self._decider = decider
