@@ -11,6 +11,7 @@ BENCHMARKS = {
     "attack": "benchmarks.attack",
     "clients": "benchmarks.clients",
     "conversation": "benchmarks.cache.conversation",
+    "couplings": "benchmarks.couplings",
     "desk": "benchmarks.desk",
     "gpu": "benchmarks.gpu",
     "kernels": "benchmarks.kernels",

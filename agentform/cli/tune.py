@@ -13,9 +13,10 @@ from rich.console import Console
 from rich.progress import Progress
 
 from agentform.cli.loading import opened
+from agentform.cli.safe_text import SafeText
 from agentform.cli.tables import Table
 from agentform.errors import InvalidInput
-from agentform.forms.coupling import Coupling, probe
+from agentform.forms.coupling import Coupling, missing, probe
 from agentform.forms.probe_items import PROBE_EXAMPLES
 from agentform.forms.scoring import Scoring
 from agentform.forms.tuning import CALIBRATIONS, Example, Tuned, tune
@@ -25,7 +26,6 @@ from agentform.schema.target import Target
 __all__ = ["probe_target", "read_examples", "read_texts", "tune_model"]
 
 T = TypeVar("T")
-_COUPLED_BITS = 0.05
 
 
 def read_examples(file: Path) -> list[Example]:
@@ -117,12 +117,12 @@ def probe_target(
         found = anyio.run(
             lambda: probe(engine, target, texts, on_progress=lambda d, of: progress.update(task, completed=d, total=of))
         )
-    table = Table("field", "depends on", "declared", "shift in bits", "best option changes")
+    table = Table("field", "depends on", "coupled", "declared", "strength", "shift in bits", "best option turns")
     for item in found:
-        declared = "yes" if item.declared else "no"
-        table.add_row(item.child, item.parent, declared, f"{item.shift:.3f}", f"{item.changed:.0%}")
+        said = ["yes" if item.coupled else "no", "yes" if item.declared else "no"]
+        figures = [f"{item.strength:.2f}", f"{item.shift:.3f}", f"{item.turned:.0%}"]
+        table.add_row(SafeText(item.child), SafeText(item.parent), *said, *figures)
     console.print(table)
-    for item in found:
-        if item.shift >= _COUPLED_BITS and not item.declared:
-            console.print(f'add DependsOn("{item.parent}") to {item.child}', highlight=False)
+    for item in missing(found):
+        console.print(SafeText(f'add DependsOn("{item.parent}") to {item.child}'))
     return found

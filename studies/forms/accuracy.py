@@ -11,9 +11,9 @@ from rich.progress import Progress
 from agentform import PriorStore
 from agentform.schema.json_text import dumps
 from benchmarks.common.bootstrap import difference
+from benchmarks.common.datasets import load_items, sampled
 from benchmarks.common.harness import Context
 from benchmarks.common.items import Item
-from studies.forms.datasets import load_items, sampled
 from studies.forms.engines import BenchEngine
 from studies.forms.metrics import accuracy, calibration_error
 from studies.forms.shipped import WAYS, Filled, fill_item

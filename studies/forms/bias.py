@@ -16,11 +16,11 @@ from agentform.forms.label_prior import CONTENT_FREE
 from agentform.messages import JsonValue, Message
 from agentform.runtime.engine import Engine
 from agentform.schema.json_text import dumps
+from benchmarks.common.datasets import SINGLE
 from benchmarks.common.harness import Context
 from benchmarks.common.items import Item
 from studies.forms.accuracy import splits
 from studies.forms.calibration import errors_by_temperature
-from studies.forms.datasets import SINGLE
 from studies.forms.engines import BenchEngine
 from studies.forms.lean import Row, best, corrected, prior_of
 from studies.forms.prompts import context_of, questions_of

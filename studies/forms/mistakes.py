@@ -14,10 +14,10 @@ from agentform.forms.label_prior import CONTENT_FREE
 from agentform.forms.option_trie import option_lines
 from agentform.runtime.engine import Branch, Engine, ScoreRequest
 from benchmarks.common.bootstrap import difference
+from benchmarks.common.datasets import SINGLE
 from benchmarks.common.harness import Context
 from benchmarks.common.items import Item
 from studies.forms.accuracy import SEED, splits
-from studies.forms.datasets import SINGLE
 from studies.forms.engines import BenchEngine
 from studies.forms.lean import Row, best, corrected, prior_of
 from studies.forms.metrics import accuracy

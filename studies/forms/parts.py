@@ -8,12 +8,12 @@ from typing import Any
 import anyio
 from rich.progress import Progress
 
+from benchmarks.common.datasets import SETS
 from benchmarks.common.harness import Context
 from benchmarks.common.parts import last_figures
 from studies.forms.accuracy import SEED, measure_accuracy, measure_study
 from studies.forms.bias import measure_bias
 from studies.forms.contradictions import measure_contradictions
-from studies.forms.datasets import SETS
 from studies.forms.engines import BenchEngine
 from studies.forms.mistakes import measure_mistakes
 from studies.forms.plots import draw

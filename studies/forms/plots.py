@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agentform.errors import MissingDependency
-from studies.forms.datasets import SINGLE
+from benchmarks.common.datasets import SINGLE
 from studies.forms.timing import PROMPT_TOKENS
 
 __all__ = ["draw"]

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from agentform import DependsOn, Limits, OneOf, Score, Scoring, YesNo, decide
 from agentform.errors import Abstained, InvalidInput, UnsupportedSchema
-from agentform.forms.coupling import probe
+from agentform.forms.coupling import missing, probe
 from agentform.forms.probe_items import PROBE_EXAMPLES
 from agentform.forms.tuning import Example, tune
 from agentform.schema.target import load
@@ -155,7 +155,13 @@ class Pet(BaseModel):
 
 
 PETS = {
-    "kind": {"c": 0.5, "d": 0.5},
+    "kind": lambda text: (
+        {"c": 0.5, "d": 0.5}
+        if '"sound":' not in text
+        else {"c": 0.8, "d": 0.2}
+        if "meow" in text
+        else {"c": 0.2, "d": 0.8}
+    ),
     "sound": lambda text: (
         {"m": 0.5, "b": 0.5}
         if '"kind":' not in text
@@ -167,24 +173,75 @@ PETS = {
 }
 
 
-async def test_a_probe_finds_the_pair_that_is_coupled_and_only_that():
+TEXTS = ["A pet.", "Another pet.", "One more.", "The last one."]
+
+
+async def test_a_probe_finds_the_pair_that_is_coupled_in_both_directions_and_only_that():
     engine = RecordingEngine(score_branch=by_key(PETS))
-    found = await probe(engine, load(Pet), ["A pet.", "Another pet."])
-    first, *others = found
-    assert (first.parent, first.child, first.declared) == ("kind", "sound", False)
+    found = await probe(engine, load(Pet), TEXTS)
+    first, back, *others = found
+    assert (first.parent, first.child, first.declared, first.coupled) == ("kind", "sound", False, True)
+    assert (back.parent, back.child, back.coupled, back.strength) == ("sound", "kind", True, first.strength)
     assert first.shift > 0.8
     assert first.changed == 1.0
-    assert [(other.shift, other.changed) for other in others] == [(pytest.approx(0, abs=1e-9), 0.0)] * 2
+    assert [(o.shift, o.changed, o.coupled) for o in others] == [(pytest.approx(0, abs=1e-9), 0.0, False)] * 4
+    assert missing(found) == [first]
 
 
-async def test_a_probe_says_what_is_declared_already():
+async def test_a_probe_needs_more_than_three_texts_to_name_a_pair():
+    found = await probe(RecordingEngine(score_branch=by_key(PETS)), load(Pet), TEXTS[:3])
+    assert not any(coupling.coupled for coupling in found)
+
+
+class News(BaseModel):
+    topic: Literal["world", "sports", "science"]
+    is_sports: bool
+
+
+def of_news(text, *, words=("sports",)):
+    """A model that hardly knows what is_sports is about; a topic among `words` before it moves it a little."""
+    if '"is_sports": ' not in text or text.rfind('"topic":') > text.rfind('"is_sports":'):
+        return {"w": 0.3, "s": 0.7, "p": 0.6, "c": 0.4}
+    return {"t": 0.45, "f": 0.55} if any(f'"{word}"' in text for word in words) else {"t": 0.35, "f": 0.65}
+
+
+@pytest.mark.parametrize(("words", "coupled"), [(("sports",), True), (("world",), False), ((), False)])
+async def test_where_a_value_names_a_field_little_is_enough_and_only_in_the_right_place(words, coupled):
+    def score(prompt, branch):
+        row = of_news(prompt + bytes(branch.path).decode(), words=words)
+        return tuple(math.log(row[chr(c)]) for c in branch.candidates)
+
+    found = await probe(RecordingEngine(score_branch=score), load(News), TEXTS)
+    assert [(c.named, c.coupled) for c in found] == [(True, coupled)] * 2
+    assert all(coupling.strength < 0.4 for coupling in found)
+    assert [(c.parent, c.child) for c in missing(found)] == [("topic", "is_sports")] * coupled
+
+
+async def test_values_that_are_only_repeated_are_not_coupled():
+    class Flags(BaseModel):
+        wrapped: bool
+        insured: bool
+
+    def score(prompt, branch):
+        likely = "t" if "true, " in prompt + bytes(branch.path).decode() else "f"
+        return tuple(math.log(0.9 if chr(c) == likely else 0.1) for c in branch.candidates)
+
+    found = await probe(RecordingEngine(score_branch=score), load(Flags), TEXTS)
+    assert found[0].strength > 0.4
+    assert not any(coupling.coupled for coupling in found)
+
+
+async def test_a_probe_says_what_is_declared_already_and_suggests_no_circle():
     class Known(BaseModel):
         kind: Literal["cat", "dog"]
         sound: Annotated[Literal["meow", "bark"], DependsOn("kind")]
 
-    engine = RecordingEngine(score_branch=by_key(PETS))
-    [found] = await probe(engine, load(Known), ["A pet."])
-    assert found.declared
+    found = await probe(RecordingEngine(score_branch=by_key(PETS)), load(Known), TEXTS)
+    assert [(c.coupled, c.declared) for c in found] == [(True, True)] * 2
+    assert missing(found) == []
+    free = [replace(c, declared=False) for c in found]
+    ring = [replace(free[0], parent=a, child=b) for a, b in (("x", "y"), ("y", "z"), ("z", "x"), ("x", "z"))]
+    assert [(c.parent, c.child) for c in missing(ring)] == [("x", "y"), ("y", "z"), ("x", "z")]
 
 
 async def test_a_probe_needs_examples_and_two_closed_fields():

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from benchmarks.common.bootstrap import difference
+from benchmarks.common.datasets import load_items
 from benchmarks.common.harness import Context
 from studies.forms.couplings import couplings
-from studies.forms.datasets import load_items
 from studies.forms.lean import Running, best, corrected, keep_null, prior_of
 from studies.forms.metrics import accuracy, calibration_error
 
