@@ -122,15 +122,30 @@ def test_digest_is_the_manifests_where_there_is_one(tiny, tmp_path):
     assert len(digests) == 2
 
 
-def test_default_budget_is_bounded():
-    assert 0 < checked_budget_bytes(None, CPU) <= 1 << 30
+@pytest.mark.parametrize(
+    ("device", "free", "expected"),
+    [
+        ("cuda:0", 80 << 30, 60 << 30),
+        ("cuda:0", 1 << 30, 3 << 28),
+        ("cpu", 2 << 30, 1 << 29),
+        ("cpu", 512 << 30, 4 << 30),
+        ("cpu", None, 1 << 30),
+    ],
+)
+def test_default_budget_is_a_share_of_the_free_memory(monkeypatch, device, free, expected):
+    monkeypatch.setattr(budget, "free_bytes", lambda device: free)
+    assert checked_budget_bytes(None, torch.device(device)) == expected
+
+
+def test_default_budget_is_bounded_on_a_cpu():
+    assert 0 < checked_budget_bytes(None, CPU) <= 4 << 30
 
 
 def test_a_budget_beyond_a_gpus_free_memory_is_refused_with_the_numbers(monkeypatch):
     gpu = torch.device("cuda:0")
     monkeypatch.setattr(budget, "free_bytes", lambda device: 4_000)
     assert checked_budget_bytes(4_000, gpu) == 4_000
-    assert checked_budget_bytes(None, gpu) == 1_000
+    assert checked_budget_bytes(None, gpu) == 3_000
     with pytest.raises(CacheBudgetExceeded, match="5,000 bytes does not fit: cuda:0 has 4,000 bytes free"):
         checked_budget_bytes(5_000, gpu)
     assert checked_budget_bytes(5_000, CPU) == 5_000  # its pages are given when they are written

@@ -23,7 +23,8 @@ class EngineOptions:
 
     kv_budget_bytes: int | None = None
     """For the KV, and for models with recurrent layers their live states, snapshots and the copies of states that exist
-    while a layer runs; by default 1 GiB, or a quarter of the free memory if that is less."""
+    while a layer runs; by default three quarters of what a GPU has free beside the weights, on a CPU a quarter of
+    the free memory and at most 4 GiB."""
     host_budget_bytes: int = 0
     """What is evicted from `kv_budget_bytes` stays in the host's memory within this budget of its own."""
     max_batch_tokens: int = 512
