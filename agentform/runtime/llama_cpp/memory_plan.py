@@ -10,9 +10,9 @@ llama.cpp takes states and cells when it starts, whatever they hold. Weights and
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass
 
+from agentform._util.free_memory import host_free_bytes
 from agentform.errors import CacheBudgetExceeded
 from agentform.runtime.llama_cpp.context import MOST_SEQUENCES, BatchToken, LlamaContext
 from agentform.runtime.llama_cpp.kv_blocks import BLOCK_TOKENS
@@ -175,15 +175,8 @@ def _ranges(active: int, branches: int, kept: int) -> dict[str, range]:
 def _default_bytes(each: ModelBytes, num_states: int, context_tokens: int) -> int:
     states = num_states * each.state_bytes
     wanted = min(_DEFAULT_BYTES, context_tokens * each.position_bytes)
-    free = _free_bytes()
+    free = host_free_bytes()
     return states + (wanted if free is None else min(wanted, free // _SHARE_OF_FREE))
-
-
-def _free_bytes() -> int | None:
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):  # not told on this platform
-        return None
 
 
 def _too_small(budget: int, num_states: int, each: ModelBytes, least: int) -> str:

@@ -8,11 +8,11 @@
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass
 
 import torch
 
+from agentform._util.free_memory import host_free_bytes
 from agentform.errors import CacheBudgetExceeded
 from agentform.runtime.torch.forward.kv_pool import bytes_per_position
 from agentform.runtime.torch.forward.transformers_adapter import Layers
@@ -122,7 +122,4 @@ def free_bytes(device: torch.device) -> int | None:
     if device.type == "cuda":
         held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)  # by torch, for later use
         return torch.cuda.mem_get_info(device)[0] + held
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):  # not told on this platform
-        return None
+    return host_free_bytes()
