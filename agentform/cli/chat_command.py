@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from agentform.cli import options
+from agentform.cli.engine_settings import EngineSettings
 from agentform.errors import InvalidInput
 
 __all__ = ["chat"]
@@ -27,8 +27,15 @@ def chat(
     conversation: Annotated[
         str | None, typer.Option(help="Name of a conversation that is kept, and goes on where it ended.")
     ] = None,
-    cache_dir: Annotated[Path | None, typer.Option(help="Keep what was read here, over restarts.")] = None,
+    cache_dir: options.CacheDir = None,
     decider: options.DeciderAddress = None,
+    engine: options.EngineName = None,
+    device: options.Device = None,
+    dtype: options.DType = None,
+    kv_budget: options.KVBudget = None,
+    host_budget: options.HostBudget = None,
+    kv_bits: options.KVBits = None,
+    snapshots: options.Snapshots = None,
     num_threads: options.NumThreads = None,
     max_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens of an answer, at most.")] = None,
     reasoning_effort: options.Effort = None,
@@ -61,9 +68,18 @@ def chat(
         mcp=tuple(mcp or ()),
         instructions=instructions,
         conversation=conversation,
-        cache_dir=cache_dir,
         decider=decider,
-        num_threads=num_threads,
+        engine=EngineSettings(
+            engine=engine,
+            device=device,
+            dtype=dtype,
+            cache_dir=cache_dir,
+            kv_budget_bytes=kv_budget,
+            host_budget_bytes=host_budget,
+            kv_bits=kv_bits,
+            snapshots=snapshots,
+            num_threads=num_threads,
+        ),
         sampling=options.asked_sampling(
             temperature=temperature,
             top_p=top_p,

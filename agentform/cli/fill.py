@@ -13,6 +13,7 @@ from rich.console import Console
 
 from agentform._util.paths import cache_home
 from agentform.cli.demo.view import evidence_table
+from agentform.cli.engine_settings import EngineSettings
 from agentform.cli.loading import opened
 from agentform.cli.safe_text import SafeText
 from agentform.deciders import load_decider
@@ -39,8 +40,8 @@ class FillOptions:
     effort: str | None = None
     """How long a model thinks first that was trained to; `None`: it does not."""
     sampling: Sampling = field(default_factory=Sampling)
-    cache_dir: Path | None = None
-    num_threads: int | None = None
+    engine: EngineSettings = field(default_factory=EngineSettings)
+    """How the model is loaded."""
     decider: str | None = None
     """The address of a decision model."""
 
@@ -84,7 +85,7 @@ def fill_texts(
     options = options or FillOptions()
     second = options.loaded_decider()
     progress = Console(stderr=True)
-    engine = opened(progress, model, cache_dir=options.cache_dir, num_threads=options.num_threads)
+    engine = opened(progress, model, options.engine)
 
     async def run() -> int:
         num_failed = 0

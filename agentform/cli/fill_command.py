@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from agentform.cli import options
+from agentform.cli.engine_settings import EngineSettings
 from agentform.errors import InvalidInput
 
 __all__ = ["fill"]
@@ -27,8 +28,15 @@ def fill(
     model: options.Model = "smollm2-135m",
     instructions: Annotated[str, typer.Option(help="What the model is told beside the schema's description.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, for other programs.")] = False,
-    cache_dir: Annotated[Path | None, typer.Option(help="Keep what was read here, over restarts.")] = None,
+    cache_dir: options.CacheDir = None,
     decider: options.DeciderAddress = None,
+    engine: options.EngineName = None,
+    device: options.Device = None,
+    dtype: options.DType = None,
+    kv_budget: options.KVBudget = None,
+    host_budget: options.HostBudget = None,
+    kv_bits: options.KVBits = None,
+    snapshots: options.Snapshots = None,
     num_threads: options.NumThreads = None,
     reasoning_effort: options.Effort = None,
     temperature: options.Temperature = None,
@@ -64,9 +72,18 @@ def fill(
             frequency_penalty=frequency_penalty,
             presence_penalty=presence_penalty,
         ),
-        cache_dir=cache_dir,
         decider=decider,
-        num_threads=num_threads,
+        engine=EngineSettings(
+            engine=engine,
+            device=device,
+            dtype=dtype,
+            cache_dir=cache_dir,
+            kv_budget_bytes=kv_budget,
+            host_budget_bytes=host_budget,
+            kv_bits=kv_bits,
+            snapshots=snapshots,
+            num_threads=num_threads,
+        ),
     )
     target = load_target(schema)
     if source is not None and out is not None:

@@ -10,9 +10,8 @@ from typing import Any
 import anyio
 from rich.console import Console
 
-from agentform.cli.engine_spec import open_engine
 from agentform.cli.fill import FillOptions
-from agentform.cli.loading import engine_options, loading, show_priors
+from agentform.cli.loading import opened
 from agentform.cli.safe_text import SafeText
 from agentform.errors import InvalidInput
 from agentform.forms.fill import Filled, Filler
@@ -76,9 +75,7 @@ def fill_file(
     task.check()
     options = options or FillOptions()
     second = options.loaded_decider()
-    show_priors(console)
-    given = engine_options(cache_dir=options.cache_dir, num_threads=options.num_threads)
-    engine = loading(console, model, lambda: open_engine(model, **given))
+    engine = opened(console, model, options.engine)
     identity = _identity(target, options, engine)
 
     async def run() -> int:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeVar
 
 from rich.console import Console
 
+from agentform.cli.engine_settings import EngineSettings
 from agentform.cli.engine_spec import open_engine
 from agentform.cli.safe_text import SafeText
 from agentform.runtime.engine import Engine
 
-__all__ = ["engine_options", "loading", "opened", "show_priors"]
+__all__ = ["loading", "opened", "show_priors"]
 
 T = TypeVar("T")
 
 
-def opened(console: Console, model: str, *, cache_dir: Path | None, num_threads: int | None) -> Engine:
+def opened(console: Console, model: str, settings: EngineSettings | None = None) -> Engine:
     """`open_engine`, with what goes on shown on the console.
 
     Raises:
@@ -26,14 +26,8 @@ def opened(console: Console, model: str, *, cache_dir: Path | None, num_threads:
         EngineError: the model cannot be loaded; InvalidRequest among them, for an engine that takes no such option.
     """
     show_priors(console)
-    options = engine_options(cache_dir=cache_dir, num_threads=num_threads)
-    return loading(console, model, lambda: open_engine(model, **options))
-
-
-def engine_options(*, cache_dir: Path | None, num_threads: int | None) -> dict[str, object]:
-    """What was given of them."""
-    given: dict[str, object] = {"cache_dir": cache_dir, "num_threads": num_threads}
-    return {name: value for name, value in given.items() if value is not None}
+    given = (settings or EngineSettings()).given()
+    return loading(console, model, lambda: open_engine(model, **given))
 
 
 def loading(console: Console, model: str, load: Callable[[], T]) -> T:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -13,6 +12,7 @@ from rich.console import Console
 
 from agentform._util.install import install_line
 from agentform._util.paths import cache_home
+from agentform.cli.engine_settings import EngineSettings
 from agentform.cli.loading import opened
 from agentform.cli.version import own_version
 from agentform.errors import AgentformError, MissingDependency
@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["forms_server", "serve_forms"]
 
 
-def serve_forms(
-    console: Console, model: str, *, port: int | None, cache_dir: Path | None, num_threads: int | None
-) -> None:
+def serve_forms(console: Console, model: str, *, port: int | None, engine: EngineSettings | None = None) -> None:
     """Serve over stdin and stdout, or over streamable HTTP at a port of this machine, until told to stop.
 
     Raises:
@@ -38,8 +36,8 @@ def serve_forms(
         EngineError: the model cannot be loaded.
     """
     _require_mcp()
-    engine = opened(console, model, cache_dir=cache_dir, num_threads=num_threads)
-    server = forms_server(engine)
+    loaded = opened(console, model, engine)
+    server = forms_server(loaded)
 
     async def run() -> None:
         try:
@@ -49,7 +47,7 @@ def serve_forms(
                 await server.run_streamable_http_async(port=port)
         finally:
             with anyio.CancelScope(shield=True):
-                await engine.aclose()
+                await loaded.aclose()
 
     anyio.run(run)
 

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
 
 import typer
 
+from agentform.cli.engine_settings import size_in_bytes
 from agentform.errors import InvalidInput
 from agentform.runtime.engine import Sampling
 from agentform.turn.effort import ReasoningEffort
 
 __all__ = [
+    "CacheDir",
+    "DType",
     "DeciderAddress",
+    "Device",
     "Effort",
+    "EngineName",
     "FrequencyPenalty",
+    "HostBudget",
+    "KVBits",
+    "KVBudget",
     "MinP",
     "Model",
     "NumThreads",
     "PresencePenalty",
     "RepetitionPenalty",
     "Seed",
+    "Snapshots",
     "Temperature",
     "TopK",
     "TopP",
@@ -31,6 +41,45 @@ Model: TypeAlias = Annotated[
 ]
 NumThreads: TypeAlias = Annotated[
     int | None, typer.Option("--num-threads", min=1, help="Threads of the model; else as many as there are free cores.")
+]
+CacheDir: TypeAlias = Annotated[
+    Path | None, typer.Option("--cache-dir", help="Keep what was read here, over restarts.")
+]
+EngineName: TypeAlias = Annotated[
+    str | None, typer.Option("--engine", help="torch or llama_cpp, or what kind of server a URL is; else by itself.")
+]
+Device: TypeAlias = Annotated[
+    str | None, typer.Option("--device", help="cpu, cuda or cuda:1; else a GPU where there is one.")
+]
+DType: TypeAlias = Annotated[
+    Literal["bfloat16", "float16", "float32"] | None,
+    typer.Option("--dtype", help="What the engine on torch computes in; else bfloat16 where the device does."),
+]
+KVBudget: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        "--kv-budget",
+        parser=size_in_bytes,
+        metavar="SIZE",
+        help="Memory for conversations, like 8GiB; else a share of what is free.",
+    ),
+]
+HostBudget: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        "--host-budget",
+        parser=size_in_bytes,
+        metavar="SIZE",
+        help="The host's memory for conversations that no longer fit there; else none.",
+    ),
+]
+Snapshots: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--snapshots", help="What is kept of a hybrid model's states: exact, int8, balanced, int4, small."),
+]
+KVBits: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--kv-bits", min=8, max=8, help="8: conversations in half the memory, a little less exactly."),
 ]
 DeciderAddress: TypeAlias = Annotated[
     str | None,

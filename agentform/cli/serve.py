@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from pathlib import Path
 
 import anyio
 from rich.console import Console
 
 from agentform._util.install import install_line
 from agentform._util.paths import cache_home
+from agentform.cli.engine_settings import EngineSettings
 from agentform.cli.loading import opened
 from agentform.cli.safe_text import SafeText
 from agentform.deciders import load_decider
@@ -30,15 +30,16 @@ def serve_model(
     model: str,
     settings: ServerSettings,
     *,
-    cache_dir: Path | None,
+    engine: EngineSettings | None = None,
     decider: str | None = None,
-    num_threads: int | None = None,
     tools: Toolbox | None = None,
     own_tools: Toolbox | None = None,
     page_key: str = "",
     instructions: str = "",
 ) -> None:
-    """Serve until SIGINT or SIGTERM; `decider` is the address of a decision model.
+    """Serve until SIGINT or SIGTERM.
+
+    `engine` says how the model is loaded; `decider` is the address of a decision model.
 
     `own_tools` are offered to every request and run here. `tools` are run for the page, which begins with
     `instructions`; `page_key` is what its address ends with.
@@ -60,9 +61,13 @@ def serve_model(
     second = None if decider is None else load_decider(decider)
     listener = _listen(settings)
     started = time.perf_counter()
-    engine = opened(console, model, cache_dir=cache_dir, num_threads=num_threads)
+    try:
+        loaded = opened(console, model, engine)
+    except BaseException:
+        listener.close()
+        raise
     service = Service(
-        engine=engine,
+        engine=loaded,
         settings=settings,
         priors=PriorStore(cache_home() / "priors"),
         decider=second,
@@ -84,7 +89,7 @@ def serve_model(
             await Server(service).serve(sockets=[listener])
         finally:
             with anyio.CancelScope(shield=True):
-                await engine.aclose()
+                await loaded.aclose()
 
     anyio.run(run)
 

@@ -8,20 +8,21 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from agentform.cli.options import DeciderAddress, Model, NumThreads
+from agentform.cli import options
+from agentform.cli.engine_settings import EngineSettings
 
 __all__ = ["mcp", "serve"]
 
 
 def serve(
-    model: Model = "smollm2-135m",
+    model: options.Model = "smollm2-135m",
     host: Annotated[str, typer.Option(help="Any other address than a loopback one needs an API key.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0 takes a free one.")] = 8000,
     api_key_file: Annotated[
         Path | None, typer.Option(help="API keys, one a line. One may also be in the variable AGENTFORM_API_KEY.")
     ] = None,
     served_name: Annotated[str, typer.Option(help="Name of the model towards clients.")] = "",
-    cache_dir: Annotated[Path | None, typer.Option(help="Keep conversations here, over restarts.")] = None,
+    cache_dir: options.CacheDir = None,
     share_cache: Annotated[
         bool, typer.Option("--share-cache", help="Share cached prefixes between keys, which tells of what others say.")
     ] = False,
@@ -32,8 +33,15 @@ def serve(
     grace_s: Annotated[float, typer.Option(help="Seconds that running requests get when the server stops.")] = 30.0,
     max_tokens: Annotated[int, typer.Option(help="Tokens of an answer that does not say how many.")] = 1024,
     reasoning_tokens: Annotated[int, typer.Option(help="Free text before a call, at most.")] = 256,
-    decider: DeciderAddress = None,
-    num_threads: NumThreads = None,
+    decider: options.DeciderAddress = None,
+    engine: options.EngineName = None,
+    device: options.Device = None,
+    dtype: options.DType = None,
+    kv_budget: options.KVBudget = None,
+    host_budget: options.HostBudget = None,
+    kv_bits: options.KVBits = None,
+    snapshots: options.Snapshots = None,
+    num_threads: options.NumThreads = None,
     reasoning_format: Annotated[
         Literal["auto", "none"],
         typer.Option(help="auto: the text before a call is reasoning_content; none: it is content, as it comes."),
@@ -86,22 +94,49 @@ def serve(
             console,
             model,
             settings,
-            cache_dir=cache_dir,
+            engine=EngineSettings(
+                engine=engine,
+                device=device,
+                dtype=dtype,
+                cache_dir=cache_dir,
+                kv_budget_bytes=kv_budget,
+                host_budget_bytes=host_budget,
+                kv_bits=kv_bits,
+                snapshots=snapshots,
+                num_threads=num_threads,
+            ),
             decider=decider,
-            num_threads=num_threads,
             own_tools=own_tools,
         )
 
 
 def mcp(
-    model: Model = "smollm2-135m",
+    model: options.Model = "smollm2-135m",
     port: Annotated[
         int | None, typer.Option(min=1, help="Serve over streamable HTTP at this port, on this machine only.")
     ] = None,
-    cache_dir: Annotated[Path | None, typer.Option(help="Keep what was read here, over restarts.")] = None,
-    num_threads: NumThreads = None,
+    cache_dir: options.CacheDir = None,
+    engine: options.EngineName = None,
+    device: options.Device = None,
+    dtype: options.DType = None,
+    kv_budget: options.KVBudget = None,
+    host_budget: options.HostBudget = None,
+    kv_bits: options.KVBits = None,
+    snapshots: options.Snapshots = None,
+    num_threads: options.NumThreads = None,
 ) -> None:
     """Offer `fill` and `decide` as an MCP server, over stdin and stdout or over HTTP."""
     from agentform.cli.mcp_server import serve_forms
 
-    serve_forms(Console(stderr=True), model, port=port, cache_dir=cache_dir, num_threads=num_threads)
+    settings = EngineSettings(
+        engine=engine,
+        device=device,
+        dtype=dtype,
+        cache_dir=cache_dir,
+        kv_budget_bytes=kv_budget,
+        host_budget_bytes=host_budget,
+        kv_bits=kv_bits,
+        snapshots=snapshots,
+        num_threads=num_threads,
+    )
+    serve_forms(Console(stderr=True), model, port=port, engine=settings)

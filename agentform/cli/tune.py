@@ -12,6 +12,7 @@ import anyio
 from rich.console import Console
 from rich.progress import Progress
 
+from agentform.cli.engine_settings import EngineSettings
 from agentform.cli.loading import opened
 from agentform.cli.safe_text import SafeText
 from agentform.cli.tables import Table
@@ -77,7 +78,7 @@ def tune_model(console: Console, model: str, file: Path | None, *, keep: bool, n
     Without a file, on the examples that come with the package.
     """
     examples = PROBE_EXAMPLES if file is None else read_examples(file)
-    engine = opened(Console(stderr=True), model, cache_dir=None, num_threads=num_threads)
+    engine = opened(Console(stderr=True), model, EngineSettings(num_threads=num_threads))
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("scoring examples")
         found = anyio.run(
@@ -111,7 +112,7 @@ def probe_target(
 ) -> list[Coupling]:
     """Measure which fields of a target depend on one another, and name the declarations that are missing."""
     texts = read_texts(file)
-    engine = opened(Console(stderr=True), model, cache_dir=None, num_threads=num_threads)
+    engine = opened(Console(stderr=True), model, EngineSettings(num_threads=num_threads))
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("probing pairs")
         found = anyio.run(

@@ -18,7 +18,7 @@ __all__ = ["EngineChoice", "EngineName", "choose_engine"]
 
 EngineName = Literal["torch", "llama_cpp"]
 _NAMES: tuple[EngineName, ...] = ("torch", "llama_cpp")
-_ONLY_TORCH = frozenset({"dtype", "device", "weights", "snapshots", "codec", "refresh_tokens", "keep_live_states"})
+_ONLY_TORCH = frozenset({"dtype", "weights", "snapshots", "codec", "refresh_tokens", "keep_live_states"})
 """Settings that only the engine on torch has."""
 
 

@@ -43,8 +43,9 @@ def load_engine(name: str, *, engine: str | None = None, **options: Any) -> Engi
     Which engine runs it on this machine is decided here, and `engine.info.why` says why; `engine` ("torch" or
     "llama_cpp") asks for one, and for a URL ("sglang", "llama_server" or "openai") says what kind of server is there.
     `options` are its settings, the fields of `TorchEngine`'s or `LlamaCppEngine`'s, such as `cache_dir`, or
-    `snapshots="balanced"` for hybrid models. A GGUF file is named by its path, by a folder that holds it, by
-    "org/name:pattern" on the hub, or by its name alone where AGENTFORM_MODELS names a folder with it.
+    `snapshots="balanced"` for hybrid models; `device="cpu"` goes for both.
+    A GGUF file is named by its path, by a folder that holds it, by "org/name:pattern" on the hub, or by its name alone
+    where AGENTFORM_MODELS names a folder with it.
     `adapter` names a LoRA adapter for the model, by the name that `agentform tune` gave it or by its folder;
     "adapter:" before that name loads the model that it was trained for, with it.
     `chat_template_kwargs` are arguments of the model's chat template in every prompt, such as `enable_thinking`.
@@ -97,6 +98,9 @@ def _llama_cpp(choice: EngineChoice, name: str, options: dict[str, Any]) -> Llam
     from agentform.runtime.llama_cpp.engine import LlamaCppEngine
     from agentform.runtime.llama_cpp.options import LlamaOptions
 
+    if "device" in options:
+        options = {**options, "gpu_layers": _gpu_layers(options)}
+        del options["device"]
     known = {"adapter", "gpu_layers", *(field.name for field in fields(LlamaOptions))}
     if unknown := sorted(options.keys() - known):
         raise InvalidRequest(
@@ -105,6 +109,17 @@ def _llama_cpp(choice: EngineChoice, name: str, options: dict[str, Any]) -> Llam
     if name in CATALOGUE:  # its digest was compared
         options = {"try_first": False, **options}
     return LlamaCppEngine(choice.path, name=name, why=choice.why, **options)
+
+
+def _gpu_layers(options: dict[str, Any]) -> int | None:
+    """What `device` means to llama.cpp, whose build decides which GPU there is, if any."""
+    device, asked = options["device"], options.get("gpu_layers")
+    if str(device) == "cpu" and not asked:
+        return 0
+    raise InvalidRequest(
+        f"device={str(device)!r} with gpu_layers={asked}: llama.cpp takes device='cpu', or gpu_layers on the GPU that "
+        "its build is for"
+    )
 
 
 def _torch(choice: EngineChoice, name: str, options: dict[str, Any]) -> TorchEngine:

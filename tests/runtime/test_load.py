@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from agentform.errors import CacheBudgetExceeded, EngineError, MissingDependency, ModelNotFound
+from agentform.errors import CacheBudgetExceeded, EngineError, InvalidRequest, MissingDependency, ModelNotFound
 from agentform.runtime.load import load_engine
 from agentform.runtime.models.digest import digest_of
 from agentform.runtime.sglang.wire import versions
@@ -44,6 +44,25 @@ def test_a_folder_becomes_an_engine(tiny):
     assert engine.info.vocabulary_size == tiny.reference.config.vocab_size
     assert engine.statistics().budget_bytes == 1 << 20
     engine.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"device": "warp"}, "'warp' is no device"),
+        ({"device": "cuda:97"}, "cuda:97 is not there"),
+        ({"dtype": "int8"}, "'int8' is no dtype"),
+        ({"dtype": "nonsense"}, "bfloat16, float16 and float32"),
+    ],
+)
+def test_devices_and_dtypes_that_are_none_are_named(tiny, options, said):
+    with pytest.raises(InvalidRequest, match=said):
+        load_engine(str(tiny.folder), **options)
+
+
+def test_a_dtype_may_be_named(tiny):
+    with closing(load_engine(str(tiny.folder), dtype="float32", device="cpu", kv_budget_bytes=1 << 20)) as engine:
+        assert engine.memory_plan.position_bytes == 3 * 2 * 2 * 8 * 4
 
 
 def test_an_unknown_name_is_not_found():

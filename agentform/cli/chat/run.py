@@ -55,7 +55,7 @@ def run_chat(console: Console, settings: ChatSettings) -> None:
     toolbox = load_tools(settings.tools, chat.ask)
     with connected(settings.mcp, toolbox) as toolbox:
         show_left_out(console, toolbox)
-        engine = opened(console, settings.model, cache_dir=settings.cache_dir, num_threads=settings.num_threads)
+        engine = opened(console, settings.model, settings.engine)
         try:
             chat.start(engine, toolbox, decider)
             chat.run()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
+from agentform.cli.engine_settings import EngineSettings
 from agentform.decoding.limits import Limits
 from agentform.runtime.engine import Sampling
 from agentform.turn.effort import TEXT_TOKENS, THOUGHT_TOKENS
@@ -22,8 +22,8 @@ class ChatSettings:
     mcp: tuple[str, ...] = ()
     instructions: str = ""
     conversation: str | None = None
-    cache_dir: Path | None = None
-    num_threads: int | None = None
+    engine: EngineSettings = field(default_factory=EngineSettings)
+    """How the model is loaded."""
     decider: str | None = None
     """The address of a decision model."""
     sampling: Sampling = field(default_factory=Sampling)

@@ -15,6 +15,7 @@ from agentform.agent.conversation import Conversation
 from agentform.cli.demo.desk import INSTRUCTIONS, SupportDesk
 from agentform.cli.demo.script import read_script
 from agentform.cli.demo.view import Cost, cost_table, show_event
+from agentform.cli.engine_settings import EngineSettings
 from agentform.cli.loading import opened
 from agentform.cli.safe_text import SafeText
 from agentform.decoding.limits import Limits
@@ -45,7 +46,7 @@ async def run_demo(file: Path, *, model: str, console: Console, num_threads: int
     """
     customers = read_script(file)
     started = time.perf_counter()
-    engine = opened(console, model, cache_dir=None, num_threads=num_threads)
+    engine = opened(console, model, EngineSettings(num_threads=num_threads))
     load_s = time.perf_counter() - started
     costs: list[Cost] = []
     try:

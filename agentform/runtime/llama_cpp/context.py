@@ -26,6 +26,10 @@ _STATE_ONLY = 1
 """`LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY`"""
 _ALL = -1
 _MICRO_BATCH = 512
+_Q8_0 = 8
+"""`GGML_TYPE_Q8_0`"""
+_FLASH_ATTENTION = 1
+"""`LLAMA_FLASH_ATTN_TYPE_ENABLED`, without which llama.cpp reads no rounded values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,15 @@ class LlamaContext:
     """
 
     def __init__(
-        self, model: LlamaModel, *, num_cells: int, max_batch: int, max_rows: int, num_in_batches: int, num_threads: int
+        self,
+        model: LlamaModel,
+        *,
+        num_cells: int,
+        max_batch: int,
+        max_rows: int,
+        num_in_batches: int,
+        num_threads: int,
+        kv_bits: int | None = None,
     ) -> None:
         """`max_rows` bounds the tokens of a batch that want logits; `num_in_batches` sequences may be in a batch.
 
@@ -57,7 +69,7 @@ class LlamaContext:
             EngineError: llama.cpp cannot run this model.
         """
         self._model, self._api = model, model.api
-        self._pairs = model.has_window
+        self._pairs, self._kv_bits = model.has_window, kv_bits
         self.max_batch = max_batch
         self.max_rows = max_rows
         self._handle: int | None = self._make(num_cells, num_in_batches * (1 + self._pairs), num_threads)
@@ -140,6 +152,9 @@ class LlamaContext:
         params.n_outputs_max = params.n_outputs_max_per_seq = max(self.max_rows, num_sequences)
         params.n_threads = params.n_threads_batch = num_threads
         params.kv_unified = params.swa_full = True
+        if self._kv_bits is not None:
+            params.type_k = params.type_v = _Q8_0
+            params.flash_attn_type = _FLASH_ATTENTION
         with self._api.listening() as said:
             handle = self._api.llama_init_from_model(self._model.handle, params)
         if not handle:

@@ -41,6 +41,7 @@ class LlamaCore(Core):
             max_rows=plan.max_rows,
             num_in_batches=plan.num_in_batches,
             num_threads=self.num_threads,
+            kv_bits=options.kv_bits,
         )
         runner = LlamaRunner(context, plan, window=model.window_tokens, before_step=self._use_threads)
         cache = _cache(plan, options)
@@ -100,7 +101,7 @@ class LlamaCore(Core):
 def _plan(model: LlamaModel, options: LlamaOptions, num_threads: int) -> LlamaMemoryPlan:
     return plan_memory(
         options.kv_budget_bytes,
-        measure(model, num_threads=num_threads),
+        measure(model, num_threads=num_threads, kv_bits=options.kv_bits),
         context_tokens=model.context_tokens,
         has_window=model.has_window,
         max_batch_tokens=options.max_batch_tokens,

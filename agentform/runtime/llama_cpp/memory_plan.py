@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 
 from agentform._util.free_memory import host_free_bytes
-from agentform.errors import CacheBudgetExceeded
+from agentform.errors import CacheBudgetExceeded, EngineError
 from agentform.runtime.llama_cpp.context import MOST_SEQUENCES, BatchToken, LlamaContext
 from agentform.runtime.llama_cpp.kv_blocks import BLOCK_TOKENS
 from agentform.runtime.llama_cpp.model import LlamaModel
@@ -99,15 +99,13 @@ class LlamaMemoryPlan:
         return ", ".join(parts)
 
 
-def measure(model: LlamaModel, *, num_threads: int) -> ModelBytes:
+def measure(model: LlamaModel, *, num_threads: int, kv_bits: int | None = None) -> ModelBytes:
     """Read from a small context what a token and a state take.
 
     Raises:
         EngineError: llama.cpp cannot run this model.
     """
-    context = LlamaContext(
-        model, num_cells=_PROBE_CELLS, max_batch=_LEAST_TOKENS, max_rows=1, num_in_batches=1, num_threads=num_threads
-    )
+    context = _probe_context(model, num_threads, kv_bits)
     try:
         sizes: list[int] = []
         for place in range(_LEAST_TOKENS):
@@ -117,6 +115,26 @@ def measure(model: LlamaModel, *, num_threads: int) -> ModelBytes:
     finally:
         context.close()
     return ModelBytes(position_bytes=max(sizes[1] - sizes[0], _LEAST_POSITION_BYTES), state_bytes=state)
+
+
+def _probe_context(model: LlamaModel, num_threads: int, kv_bits: int | None) -> LlamaContext:
+    try:
+        return LlamaContext(
+            model,
+            num_cells=_PROBE_CELLS,
+            max_batch=_LEAST_TOKENS,
+            max_rows=1,
+            num_in_batches=1,
+            num_threads=num_threads,
+            kv_bits=kv_bits,
+        )
+    except CacheBudgetExceeded as error:
+        if kv_bits is None:
+            raise
+        # So few cells have room: it is how they are kept.
+        raise EngineError(
+            f"llama.cpp does not keep this model's KV in {kv_bits} bits; leave it out: {error}"
+        ) from error
 
 
 def plan_memory(

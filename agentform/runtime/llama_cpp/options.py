@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentform.errors import InvalidRequest
+from agentform.runtime.validation import check_kv_bits
 
 __all__ = ["LlamaOptions"]
 
@@ -24,6 +25,9 @@ class LlamaOptions:
     Weights and its scratch come on top."""
     host_budget_bytes: int = 0
     """What is evicted from `kv_budget_bytes` stays in the host's memory within this budget of its own."""
+    kv_bits: int | None = None
+    """8: keys and values are kept in 8 bits, each 32 numbers with a scale, on the device, in the host's memory and on
+    disk: about half of the memory. Not by default: it costs a little exactnessand time."""
     max_batch_tokens: int = 512
     """Most prompt and branch tokens of one step."""
     num_slots: int = 4
@@ -53,5 +57,6 @@ class LlamaOptions:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InvalidRequest(f"{name} is {value}, and must be at least 1")
+        check_kv_bits(self.kv_bits)
         if self.cache_dir is not None:
             object.__setattr__(self, "cache_dir", Path(self.cache_dir))

@@ -39,6 +39,7 @@ class Serving(Core):
             snapshots=options.snapshots,
             codec=options.codec,
             refresh_tokens=options.refresh_tokens,
+            kv_bits=options.kv_bits,
         )
         keep_live = options.keep_live_states
         self.device = runner.device

@@ -32,7 +32,7 @@ class TorchEngine(ScheduledEngine):
         model: Path | str | LoadedModel,
         *,
         name: str | None = None,
-        dtype: torch.dtype | None = None,
+        dtype: torch.dtype | str | None = None,
         device: torch.device | str | None = None,
         weights: Weights = "both",
         adapter: Path | str | None = None,
@@ -45,7 +45,7 @@ class TorchEngine(ScheduledEngine):
         Args:
             model: The folder or the loaded model.
             name: What `info` shows, by default the folder's.
-            dtype: By default bfloat16 where the device computes in it, else float32.
+            dtype: One of torch's, or its name; by default bfloat16 where the device computes in it, else float32.
             device: By default CUDA where there is one, else the CPU.
             weights: Of weights that the folder has in 4 bits too, "both" keeps them for few tokens at a time beside
                 wide ones for many; "four_bit" keeps nothing else, for a third of the memory and half the speed of
@@ -58,20 +58,20 @@ class TorchEngine(ScheduledEngine):
             keywords: Fields of `EngineOptions`, which go before those of `options`.
 
         Raises:
-            InvalidRequest: a setting is out of its range, or the adapter is for another model.
+            InvalidRequest: a setting is out of its range or no device, or the adapter is for another model.
             EngineError: the model cannot be served; CacheBudgetExceeded and WeightsCorrupt among them.
             TypeError: there is no such setting.
         """
         options = replace(options or EngineOptions(), **keywords)
         bound_kernel_caches()
         if not isinstance(model, LoadedModel):
-            folder, on = Path(model), _device(device)
+            folder, on, computed_in = Path(model), _device(device), _dtype(dtype)
             called = name or folder.name
             laid = find_adapter(adapter, base=folder) if adapter is not None else None
             if laid and weights == "four_bit":
                 raise InvalidRequest('an adapter is laid over wide weights; weights="four_bit" keeps none')
             model = in_short_thread(
-                lambda: load(folder, name=called, dtype=dtype, device=on, weights=weights, adapter=laid)
+                lambda: load(folder, name=called, dtype=computed_in, device=on, weights=weights, adapter=laid)
             )
         elif adapter is not None:
             raise InvalidRequest("an adapter is laid over a model when that is loaded; give the folder")
@@ -105,4 +105,30 @@ def _info(model: LoadedModel, why: str) -> ModelInfo:
 
 
 def _device(asked: torch.device | str | None) -> torch.device:
-    return torch.device(asked or ("cuda" if torch.cuda.is_available() else "cpu"))
+    """The device, which is there.
+
+    Raises:
+        InvalidRequest: it is not, or is none.
+    """
+    try:
+        device = torch.device(asked or ("cuda" if torch.cuda.is_available() else "cpu"))
+    except RuntimeError as error:
+        raise InvalidRequest(f"{asked!r} is no device: {str(error).splitlines()[0]}") from error
+    num = torch.cuda.device_count() if device.type == "cuda" else 1
+    if (device.index or 0) >= num:
+        raise InvalidRequest(f"device {device} is not there; torch sees {num} of the type {device.type}")
+    return device
+
+
+def _dtype(asked: torch.dtype | str | None) -> torch.dtype | None:
+    """The dtype, whose name may have been given.
+
+    Raises:
+        InvalidRequest: there is none of the name that a model computes in.
+    """
+    if not isinstance(asked, str):
+        return asked
+    found = getattr(torch, asked, None)
+    if not isinstance(found, torch.dtype) or not found.is_floating_point:
+        raise InvalidRequest(f"{asked!r} is no dtype that models compute in; there are bfloat16, float16 and float32")
+    return found

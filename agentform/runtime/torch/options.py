@@ -9,6 +9,7 @@ from agentform.errors import InvalidRequest
 from agentform.runtime.snapshots.plan import PrecisionPlan
 from agentform.runtime.snapshots.policy import SnapshotPolicy
 from agentform.runtime.torch.snapshots.codec import SnapshotCodec
+from agentform.runtime.validation import check_kv_bits
 
 __all__ = ["EngineOptions"]
 
@@ -27,6 +28,9 @@ class EngineOptions:
     the free memory and at most 4 GiB."""
     host_budget_bytes: int = 0
     """What is evicted from `kv_budget_bytes` stays in the host's memory within this budget of its own."""
+    kv_bits: int | None = None
+    """8: keys and values are kept in 8 bits, each 32 numbers with a scale, on the device, in the host's memory and on
+    disk: about half of the memory at 16 bits. Not by default: it costs a little exactnessand time."""
     max_batch_tokens: int = 512
     """Most prompt and branch tokens of one step."""
     num_slots: int = 8
@@ -60,5 +64,6 @@ class EngineOptions:
     def __post_init__(self) -> None:
         if self.max_batch_tokens < 1:
             raise InvalidRequest("max_batch_tokens must be at least 1")
+        check_kv_bits(self.kv_bits)
         if self.refresh_tokens < 0:
             raise InvalidRequest(f"refresh_tokens is {self.refresh_tokens}")

@@ -18,6 +18,7 @@ from agentform.runtime.engine import Branch, Sampling, ScoreRequest
 from agentform.runtime.llama_cpp.context import LlamaContext
 from agentform.runtime.llama_cpp.engine import LlamaCppEngine
 from agentform.runtime.llama_cpp.model import LlamaModel
+from agentform.runtime.load import load_engine
 from tests.support.engines import complete, settled
 from tests.support.gguf_zoo import write_sentence_piece_gguf, write_tiny_gguf
 from tests.support.waiting import PATIENCE_S
@@ -58,6 +59,14 @@ def test_a_file_of_another_kind_is_refused(tmp_path):
 def test_settings_out_of_range_are_refused(gguf, options):
     with pytest.raises(InvalidRequest, match="at least 1"):
         LlamaCppEngine(gguf, **options)
+
+
+def test_a_device_is_said_as_to_the_other_engine(gguf):
+    with closing(load_engine(str(gguf), device="cpu", kv_budget_bytes=1 << 20, num_threads=1)) as engine:
+        assert isinstance(engine, LlamaCppEngine)
+    for wrong in ({"device": "cuda:3"}, {"device": "cpu", "gpu_layers": 2}):
+        with pytest.raises(InvalidRequest, match=r"llama\.cpp takes device='cpu', or gpu_layers"):
+            load_engine(str(gguf), **wrong)
 
 
 def test_a_budget_for_less_than_two_tokens_names_the_numbers(gguf):

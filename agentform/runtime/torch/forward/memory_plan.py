@@ -53,14 +53,21 @@ class MemoryPlan:
 
 
 def plan_memory(
-    budget_bytes: int, layers: Layers, *, dtype: torch.dtype, codec: SnapshotCodec, num_slots: int, num_branches: int
+    budget_bytes: int,
+    layers: Layers,
+    *,
+    dtype: torch.dtype,
+    codec: SnapshotCodec,
+    num_slots: int,
+    num_branches: int,
+    kv_bits: int | None = None,
 ) -> MemoryPlan:
     """Divide a budget. `num_branches` bounds the branch tokens that one step runs for one sequence.
 
     Raises:
         CacheBudgetExceeded: two tokens (and with recurrent layers one snapshot) do not fit; with the numbers.
     """
-    each = bytes_per_position(layers.attention, dtype)
+    each = bytes_per_position(layers.attention, dtype, kv_bits)
     states = layers.recurrent
     slots = num_slots if states else 0
     slot = sum(s.num_bytes + codec.num_inputs(layer, s) * s.input_bytes for layer, s in states.items())

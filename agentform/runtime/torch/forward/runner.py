@@ -35,10 +35,11 @@ class ModelRunner:
         snapshots: str | SnapshotPolicy | PrecisionPlan = "exact",
         codec: SnapshotCodec | None = None,
         refresh_tokens: int = 0,
+        kv_bits: int | None = None,
     ) -> None:
         """`num_slots` and `num_branches` count for models with recurrent layers: sequences at a time, and branch
         tokens of one score in one step. `snapshots` says what is kept of their states; `codec`, if given, does it its
-        own way. `refresh_tokens`: see `StatePool`.
+        own way. `refresh_tokens`: see `StatePool`; `kv_bits`: see `EngineOptions`.
 
         Raises:
             EngineError: for a model that cannot be served or has nothing to compress.
@@ -58,9 +59,12 @@ class ModelRunner:
             codec=codec,
             num_slots=num_slots,
             num_branches=num_branches,
+            kv_bits=kv_bits,
         )
         with torch.inference_mode():
-            self._pool = KVPool(layers.attention, self.plan.num_positions, dtype=self.dtype, device=self.device)
+            self._pool = KVPool(
+                layers.attention, self.plan.num_positions, dtype=self.dtype, device=self.device, kv_bits=kv_bits
+            )
             self._states = (
                 StatePool(
                     layers.recurrent,
