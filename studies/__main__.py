@@ -8,7 +8,12 @@ from benchmarks.common.command import main
 
 __all__ = ["STUDIES"]
 
-STUDIES = {"forms": "studies.forms", "recall": "studies.recall", "snapshots": "studies.snapshots"}
+STUDIES = {
+    "forms": "studies.forms",
+    "kv_bits": "studies.kv_bits",
+    "recall": "studies.recall",
+    "snapshots": "studies.snapshots",
+}
 """By name, the module that runs it."""
 
 if __name__ == "__main__":
