@@ -13,12 +13,12 @@ from agentform.runtime.engine import Sampling
 from agentform.turn.effort import ReasoningEffort
 
 __all__ = [
+    "AskedEngine",
     "CacheDir",
     "DType",
     "DeciderAddress",
     "Device",
     "Effort",
-    "EngineName",
     "FrequencyPenalty",
     "HostBudget",
     "KVBits",
@@ -29,7 +29,7 @@ __all__ = [
     "PresencePenalty",
     "RepetitionPenalty",
     "Seed",
-    "Snapshots",
+    "SnapshotPrecision",
     "Temperature",
     "TopK",
     "TopP",
@@ -45,7 +45,7 @@ NumThreads: TypeAlias = Annotated[
 CacheDir: TypeAlias = Annotated[
     Path | None, typer.Option("--cache-dir", help="Keep what was read here, over restarts.")
 ]
-EngineName: TypeAlias = Annotated[
+AskedEngine: TypeAlias = Annotated[
     str | None, typer.Option("--engine", help="torch or llama_cpp, or what kind of server a URL is; else by itself.")
 ]
 Device: TypeAlias = Annotated[
@@ -73,7 +73,7 @@ HostBudget: TypeAlias = Annotated[
         help="The host's memory for conversations that no longer fit there; else none.",
     ),
 ]
-Snapshots: TypeAlias = Annotated[
+SnapshotPrecision: TypeAlias = Annotated[
     str | None,
     typer.Option("--snapshots", help="What is kept of a hybrid model's states: exact, int8, balanced, int4, small."),
 ]

@@ -34,13 +34,13 @@ def serve(
     max_tokens: Annotated[int, typer.Option(help="Tokens of an answer that does not say how many.")] = 1024,
     reasoning_tokens: Annotated[int, typer.Option(help="Free text before a call, at most.")] = 256,
     decider: options.DeciderAddress = None,
-    engine: options.EngineName = None,
+    engine: options.AskedEngine = None,
     device: options.Device = None,
     dtype: options.DType = None,
     kv_budget: options.KVBudget = None,
     host_budget: options.HostBudget = None,
     kv_bits: options.KVBits = None,
-    snapshots: options.Snapshots = None,
+    snapshots: options.SnapshotPrecision = None,
     num_threads: options.NumThreads = None,
     reasoning_format: Annotated[
         Literal["auto", "none"],
@@ -116,13 +116,13 @@ def mcp(
         int | None, typer.Option(min=1, help="Serve over streamable HTTP at this port, on this machine only.")
     ] = None,
     cache_dir: options.CacheDir = None,
-    engine: options.EngineName = None,
+    engine: options.AskedEngine = None,
     device: options.Device = None,
     dtype: options.DType = None,
     kv_budget: options.KVBudget = None,
     host_budget: options.HostBudget = None,
     kv_bits: options.KVBits = None,
-    snapshots: options.Snapshots = None,
+    snapshots: options.SnapshotPrecision = None,
     num_threads: options.NumThreads = None,
 ) -> None:
     """Offer `fill` and `decide` as an MCP server, over stdin and stdout or over HTTP."""

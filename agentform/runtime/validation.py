@@ -7,9 +7,7 @@ import math
 from agentform.errors import ContextOverflow, InvalidRequest
 from agentform.runtime.engine import GenerateRequest, ModelInfo, ScoreRequest
 
-__all__ = ["check_generate", "check_kv_bits", "check_score"]
-
-_KV_BITS = 8
+__all__ = ["check_generate", "check_score"]
 
 
 def check_generate(request: GenerateRequest, info: ModelInfo) -> None:
@@ -57,16 +55,6 @@ def check_score(request: ScoreRequest, info: ModelInfo) -> None:
         raise ContextOverflow(
             prompt_tokens=len(request.prompt_ids), completion_tokens=longest, context_tokens=info.context_tokens
         )
-
-
-def check_kv_bits(bits: int | None) -> None:
-    """Refuse bits that keys and values cannot be kept in.
-
-    Raises:
-        InvalidRequest: they are not 8.
-    """
-    if bits is not None and bits != _KV_BITS:
-        raise InvalidRequest(f"kv_bits is {bits}; it is {_KV_BITS}, or left out: as the model computes")
 
 
 def _check_ids(ids: tuple[int, ...], what: str, info: ModelInfo) -> None:

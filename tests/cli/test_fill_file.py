@@ -31,7 +31,7 @@ class Breaking(ScriptedEngine):
 def run(folder, monkeypatch, *, broken=False, out="out.csv", **options) -> tuple[int, Breaking]:
     engine = Breaking([Fill("sun", {"mood": "glad"}), Fill("rain", {"mood": "sad"})])
     engine.broken = broken
-    monkeypatch.setattr("agentform.cli.fill_file.open_engine", lambda model, **_: engine)
+    monkeypatch.setattr("agentform.cli.loading.open_engine", lambda model, **_: engine)
     task = FileFill(source=folder / "in.csv", out=folder / out, **options)
     return fill_file(Console(quiet=True), TARGET, task, model="scripted"), engine
 
@@ -96,7 +96,7 @@ def test_a_beginning_that_was_made_from_something_else_is_refused(folder, monkey
     [({"out": "out.xls"}, "results are written as"), ({"out": "no/out.csv"}, "no folder")],
 )
 def test_what_cannot_be_written_is_said_before_a_model_is_loaded(folder, monkeypatch, change, said):
-    monkeypatch.setattr("agentform.cli.fill_file.open_engine", None)
+    monkeypatch.setattr("agentform.cli.loading.open_engine", None)
     task = FileFill(source=folder / "in.csv", out=folder / change["out"])
     with pytest.raises(InvalidInput, match=said):
         fill_file(Console(quiet=True), TARGET, task, model="scripted")

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentform.errors import InvalidRequest
-from agentform.runtime.validation import check_kv_bits
 
 __all__ = ["LlamaOptions"]
 
@@ -57,6 +56,7 @@ class LlamaOptions:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InvalidRequest(f"{name} is {value}, and must be at least 1")
-        check_kv_bits(self.kv_bits)
+        if self.kv_bits not in (None, 8):
+            raise InvalidRequest(f"kv_bits is {self.kv_bits}; it is 8, or left out: as the model computes")
         if self.cache_dir is not None:
             object.__setattr__(self, "cache_dir", Path(self.cache_dir))

@@ -9,7 +9,6 @@ from agentform.errors import InvalidRequest
 from agentform.runtime.snapshots.plan import PrecisionPlan
 from agentform.runtime.snapshots.policy import SnapshotPolicy
 from agentform.runtime.torch.snapshots.codec import SnapshotCodec
-from agentform.runtime.validation import check_kv_bits
 
 __all__ = ["EngineOptions"]
 
@@ -64,6 +63,7 @@ class EngineOptions:
     def __post_init__(self) -> None:
         if self.max_batch_tokens < 1:
             raise InvalidRequest("max_batch_tokens must be at least 1")
-        check_kv_bits(self.kv_bits)
+        if self.kv_bits not in (None, 8):
+            raise InvalidRequest(f"kv_bits is {self.kv_bits}; it is 8, or left out: as the model computes")
         if self.refresh_tokens < 0:
             raise InvalidRequest(f"refresh_tokens is {self.refresh_tokens}")
