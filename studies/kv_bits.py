@@ -55,11 +55,11 @@ def run(context: Context) -> None:
 def _of_model(context: Context, name: str, engine: str, examples: Sequence[Example]) -> dict[str, Any]:
     with ExitStack() as stack:
         pair = [
-            stack.enter_context(
-                closing(load_engine(name, engine=engine, kv_budget_bytes=_BUDGET_BYTES, kv_bits=bits, num_threads=1))
-            )
+            _opened(name, engine=engine, kv_budget_bytes=_BUDGET_BYTES, kv_bits=bits, num_threads=1)
             for bits in (None, 8)
         ]
+        for each in pair:
+            stack.enter_context(closing(each))
         answers = [
             [anyio.run(_answer, each, example) for each in pair]
             for example in track(examples, f"{name} on {engine}", console=context.console)
@@ -80,6 +80,10 @@ def _of_model(context: Context, name: str, engine: str, examples: Sequence[Examp
         "prompt_time": statistics.median(prompts),
         "token_time": statistics.median(tokens),
     }
+
+
+def _opened(name: str, **options: Any) -> Any:
+    return load_engine(name, **options)
 
 
 async def _answer(engine: Engine, example: Example) -> tuple[Any, float]:
@@ -109,7 +113,7 @@ def _recall(context: Context, num: int) -> dict[str, Any]:
     """How many of the keys' values the trained hybrid finds, as computed and in 8 bits."""
     found: list[int] = []
     for bits in (None, 8):
-        engine = load_engine(
+        engine = _opened(
             str(folder_of("hybrid")), engine="torch", dtype="float32", kv_budget_bytes=_BUDGET_BYTES, kv_bits=bits
         )
         with closing(engine):
