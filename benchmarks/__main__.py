@@ -13,6 +13,7 @@ BENCHMARKS = {
     "conversation": "benchmarks.cache.conversation",
     "couplings": "benchmarks.couplings",
     "desk": "benchmarks.desk",
+    "forms": "benchmarks.forms",
     "gpu": "benchmarks.gpu",
     "kernels": "benchmarks.kernels",
     "own_language": "benchmarks.own_language",
