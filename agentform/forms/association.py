@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from statistics import NormalDist, fmean, stdev
 from typing import TypeAlias
 
-from agentform.messages import JsonValue
 from agentform.schema.form import Choice
 
 __all__ = ["ValueTable", "agreement", "centred", "divergence", "is_positive", "named_cells", "strength"]
@@ -65,21 +65,25 @@ def _quantile(share: float, freedom: int) -> float:
 def named_cells(parent: Choice, child: Choice) -> set[tuple[int, int]]:
     """Cells whose values name one another: `is_sports` true and the topic "Sports", "travel" and "travel_alert".
 
-    Equal options name nothing: they are repeated, whatever they mean.
+    Equal options name nothing: they are repeated, whatever they mean; nor does a word that most options have.
     """
     if sorted(map(str, child.options)) == sorted(map(str, parent.options)):
         return set()
+    own, theirs = _option_words(parent), _option_words(child)
     about = _words(f"{child.path[-1]} {child.description}")
     return {
         (i, j)
-        for i, option in enumerate(parent.options)
+        for i, words in enumerate(own)
         for j, other in enumerate(child.options)
-        if isinstance(option, str) and _words(option) & (about if other is True else _option_words(other))
+        if words & (about if other is True else theirs[j])
     }
 
 
-def _option_words(option: JsonValue) -> set[str]:
-    return _words(option) if isinstance(option, str) else set()
+def _option_words(field: Choice) -> list[set[str]]:
+    """Per option, its words, less those that more than half of the options have."""
+    words = [_words(option) if isinstance(option, str) else set[str]() for option in field.options]
+    counts = Counter(word for option in words for word in option)
+    return [{word for word in option if 2 * counts[word] <= len(words)} for option in words]
 
 
 def _words(text: str) -> set[str]:

@@ -28,11 +28,10 @@ from agentform.schema.target import Target
 
 __all__ = ["Coupling", "missing", "probe"]
 
-_NUM_VALUES = 4
+_NUM_BEST = 2
+_NUM_OTHERS = 2
 _LEAST_STRENGTH = 0.4
 """Nats. Of pairs that are independent by construction the strongest had 0.33; see docs/measurements.md."""
-_ABOVE_REPEATING = 1.5
-"""By how much a pair of one type must be stronger than the same values under a key that means nothing."""
 _LEAST_CONTRAST = 0.1
 """Nats, where the names of the values say already that they belong together."""
 _CHANCE = 0.05
@@ -90,11 +89,16 @@ async def probe(
     pairs = {pair: _Pair(*pair) for pair in permutations((field.name for field in fields), 2)}
     probing = _Probing(engine=engine, target=target, fields={field.name: field for field in fields})
     for number, text in enumerate(examples, 1):
-        for name, seen in (await probing.measure(text)).items():
+        for name, seen in (await probing.measure(text, number)).items():
             pairs[name].seen.append(seen)
         on_progress(number, len(examples))
     couplings = [_coupling(probing.fields, pair, pairs[pair.child, pair.parent]) for pair in pairs.values()]
-    return sorted(couplings, key=lambda c: (not c.coupled, -c.strength, sorted((c.parent, c.child)), -c.shift))
+    return sorted(couplings, key=_rank)
+
+
+def _rank(coupling: Coupling) -> tuple[object, ...]:
+    pair = sorted((coupling.parent, coupling.child))
+    return (not coupling.coupled, -round(coupling.strength, 9), pair, -coupling.shift)
 
 
 def missing(couplings: Sequence[Coupling]) -> list[Coupling]:
@@ -122,7 +126,7 @@ class _Seen:
 
     alone: Answer
     values: Sequence[int]
-    """Of the parent, the most probable first."""
+    """Of the parent, the two most probable first."""
     under: Sequence[Answer]
     repeated: Sequence[Answer]
     """Under the same values of a field that means nothing; empty where the two differ in type."""
@@ -169,9 +173,8 @@ def _is_strong(agreed: Sequence[float], both: Sequence[tuple[_Seen, _Seen]], cha
         agreement(_table(one.repeated, other.values), _turned(other.repeated, one.values)) if one.repeated else 0.0
         for one, other in both
     ]
-    above = [own - _ABOVE_REPEATING**2 * other for own, other in zip(agreed, repeated, strict=True)]
-    enough = strength(agreed) >= max(_LEAST_STRENGTH, _ABOVE_REPEATING * strength(repeated))
-    return enough and is_positive(agreed, chance) and is_positive(above, chance)
+    above = [own - other for own, other in zip(agreed, repeated, strict=True)]
+    return strength(agreed) >= _LEAST_STRENGTH and is_positive(agreed, chance) and is_positive(above, chance)
 
 
 def _is_borne_out(fields: Mapping[str, Field], pair: _Pair, chance: float) -> bool:
@@ -211,7 +214,7 @@ class _Probing:
     fields: Mapping[str, Field]
     store: PriorStore = field(default_factory=PriorStore)
 
-    async def measure(self, text: str) -> dict[tuple[str, str], _Seen]:
+    async def measure(self, text: str, number: int) -> dict[tuple[str, str], _Seen]:
         """Every field alone, then every one under the values of every other: two batches."""
         prompts = Prompts(self.engine, self.target, "")
         point, priors = prompts.point(as_messages(text)), prompts.priors(self.store)
@@ -219,7 +222,8 @@ class _Probing:
         asked = [open_questions(FormState(root=self._record(_free(item))))[0] for item in self.fields.values()]
         answers = await choose(session, point, asked, scoring=scoring, priors=priors)
         alone = dict(zip(self.fields, answers, strict=True))
-        cases = [(case, index) for case in self._cases() for index in _best(alone[case[0]])]
+        values = {name: _values(answer, number, self._named(name)) for name, answer in alone.items()}
+        cases = [(case, index) for case in self._cases() for index in values[case[0]]]
         follow = [self._asked_under(case, index) for case, index in cases]
         under: dict[_Case, list[Answer]] = {}
         for (case, _), answer in zip(
@@ -229,12 +233,17 @@ class _Probing:
         return {
             (parent, child): _Seen(
                 alone=alone[child],
-                values=_best(alone[parent]),
+                values=values[parent],
                 under=under[parent, child, False],
                 repeated=under.get((parent, child, True), ()),
             )
             for parent, child in permutations(self.fields, 2)
         }
+
+    def _named(self, name: str) -> set[int]:
+        """Values of the field that name another field or its values, or are named by them."""
+        others = (_Pair(name, other) for other in self.fields if other != name)
+        return {i for pair in others for i, _ in _named(self.fields, pair)}
 
     def _cases(self) -> list[_Case]:
         pairs = list(permutations(self.fields, 2))
@@ -275,6 +284,13 @@ def _nameless(parent: Field, fields: Mapping[str, Field]) -> Field:
     return replace(parent, name=name, node=replace(parent.node, path=(name,), description=""))
 
 
-def _best(answer: Answer) -> list[int]:
+def _values(answer: Answer, number: int, named: set[int]) -> list[int]:
+    """The two most probable values, and of the others two by turns, of those that name something where there are any.
+
+    Those next to the best are too much like it to move anything.
+    """
     order = sorted(range(len(answer.probabilities)), key=lambda i: -answer.probabilities[i])
-    return order[:_NUM_VALUES]
+    best, rest = order[:_NUM_BEST], sorted(order[_NUM_BEST:])
+    others = [i for i in rest if i in named] if len(named.intersection(rest)) >= _NUM_OTHERS else rest
+    start = number * _NUM_OTHERS
+    return best + [others[(start + at) % len(others)] for at in range(min(_NUM_OTHERS, len(others)))]

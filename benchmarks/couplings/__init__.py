@@ -23,7 +23,7 @@ from benchmarks.couplings.public_sets import public_forms
 __all__ = ["add_arguments", "run"]
 
 _MODELS = ("smollm2-135m", "qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b")
-_EXAMPLES = 10
+_EXAMPLES = 8
 _FEW = 6
 """Examples of forms with very many options, and of all in a quick run."""
 _MANY_OPTIONS = 50

@@ -58,6 +58,7 @@ def leaves(properties):
             {("Sports", True)},
         ),
         ({"enum": ["travel_alert", "tire"]}, ("area", {"enum": ["travel", "auto"]}), {("travel_alert", "travel")}),
+        ({"enum": ["living room", "bath room"]}, ("kind", {"enum": ["meeting room", "dining room"]}), set()),
         ({"enum": ["May", "June"]}, ("end", {"enum": ["June", "May"]}), set()),
         ({"enum": [1, 2]}, ("is_one", {"type": "boolean"}), set()),
     ],
