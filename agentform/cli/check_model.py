@@ -15,8 +15,9 @@ from agentform.decoding.formats.probe import Template
 from agentform.decoding.formats.types import Elements, Slot
 from agentform.decoding.tool_format import ToolCallFormat, call_text, learn_format
 from agentform.errors import ModelNotFound
+from agentform.forms.scoring import Scoring
 
-__all__ = ["as_data", "check_model", "template_of"]
+__all__ = ["as_data", "check_model", "scoring_of", "template_of"]
 
 _EXAMPLE = {"city": "Paris", "days": 3}
 
@@ -29,7 +30,7 @@ def check_model(name: str, console: Console, *, as_json: bool = False) -> None:
         WeightsUnavailable: the model is not here and cannot be fetched.
         WeightsCorrupt: its files cannot be read.
     """
-    data = as_data(template_of(name))
+    data: dict[str, Any] = {**as_data(template_of(name)), "scoring": scoring_of(name)}
     if as_json:
         console.out(json.dumps(data, ensure_ascii=False, indent=1), highlight=False)
         return
@@ -60,9 +61,7 @@ def template_of(name: str) -> Template:
 
 def _tokenizer(name: str, path: Path) -> Template:
     if not (path / "tokenizer.json").is_file():
-        from agentform.runtime.models.model_files import find_gguf
-
-        file = find_gguf(name)
+        file = _gguf(name)
         if file is not None:
             from agentform.runtime.llama_cpp.first_load import try_first
             from agentform.runtime.llama_cpp.model import LlamaModel
@@ -75,6 +74,33 @@ def _tokenizer(name: str, path: Path) -> Template:
 
     # Cached properties are properties, to all but the type checker.
     return cast("Template", HFTokenizer(resolve_tokenizer(name)))
+
+
+def scoring_of(name: str) -> dict[str, Any] | None:
+    """How options are scored with a model, and where that is from; `None` where it is not known without loading it.
+
+    Raises:
+        InvalidInput: a file of settings is damaged.
+    """
+    from agentform.runtime.model_facts import digest_of_file
+    from agentform.runtime.models.tuned_scoring import known_scoring
+
+    digest = digest_of_file(name)
+    if digest is None:
+        return None
+    known = known_scoring(digest)
+    differs = {key: value for key, value in known.settings.items() if value != getattr(Scoring(), key, None)}
+    return {"source": known.source, "settings": differs, **known.facts, "file": str(known.file) if known.file else None}
+
+
+def _gguf(name: str) -> Path | None:
+    from agentform.runtime.models.catalogue import CATALOGUE
+    from agentform.runtime.models.model_files import find_gguf
+    from agentform.runtime.models.resolve import catalogue_gguf
+
+    if name in CATALOGUE:  # a model that torch runs has a tokenizer beside its file
+        return catalogue_gguf(CATALOGUE[name]) if CATALOGUE[name].engine == "llama_cpp" else None
+    return find_gguf(name)
 
 
 def as_data(template: Template) -> dict[str, Any]:
@@ -171,4 +197,20 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
     for mark in data["control"]:
         state = {True: "a control token", False: "plain text", None: "not known without a tokenizer"}
         yield f"  {mark['text']!r}: {state[mark['is_control']]}"
+    yield from _scoring_lines(data["scoring"])
     yield from (f"note: {warning}" for warning in data["warnings"])
+
+
+def _scoring_lines(scoring: dict[str, Any] | None) -> Iterator[str]:
+    if scoring is None:
+        return
+    settings = ", ".join(f"{key}={value!r}" for key, value in scoring["settings"].items()) or "the defaults"
+    where = {
+        "tuned": "found by `agentform tune` on examples of yours",
+        "measured": "measured by `agentform tune` on the examples that come with agentform",
+        "defaults": "nothing was measured; see `agentform tune`",
+    }[scoring["source"]]
+    yield f"scoring: {settings} ({where})"
+    if "held_out" in scoring:
+        beside = f"{scoring['held_out']:.2f}, with the defaults {scoring['held_out_default']:.2f}"
+        yield f"  accuracy on the half of {scoring['examples']} examples that was held out: {beside}"

@@ -19,6 +19,7 @@ from agentform.cli.tables import Table
 from agentform.errors import InvalidInput
 from agentform.forms.coupling import Coupling, missing, probe
 from agentform.forms.probe_items import PROBE_EXAMPLES
+from agentform.forms.prompt_style import LEAD_INS
 from agentform.forms.scoring import Scoring
 from agentform.forms.tuning import CALIBRATIONS, Example, Tuned, tune
 from agentform.runtime.models.tuned_scoring import write_scoring
@@ -75,19 +76,27 @@ def _lines(file: Path, convert: Callable[[Any], T]) -> list[T]:
 def tune_model(console: Console, model: str, file: Path | None, *, keep: bool, num_threads: int | None = None) -> Tuned:
     """Tune a model on a file, show what was found and keep it for the model unless told not to.
 
-    Without a file, on the examples that come with the package.
+    Without a file, on the examples that come with the package: a short measurement with the default lead-in alone. It
+    is kept apart from what was found on a file, which goes first.
     """
     examples = PROBE_EXAMPLES if file is None else read_examples(file)
     engine = opened(Console(stderr=True), model, EngineSettings(num_threads=num_threads))
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("scoring examples")
         found = anyio.run(
-            lambda: tune(engine, examples, on_progress=lambda d, of: progress.update(task, completed=d, total=of))
+            lambda: tune(
+                engine,
+                examples,
+                lead_ins=() if file is None else LEAD_INS,
+                on_progress=lambda d, of: progress.update(task, completed=d, total=of),
+            )
         )
     console.print(_trials(found))
     console.print(f"held out: {found.held_out:.3f}, with the defaults {found.held_out_default:.3f}")
     if keep and found.held_out >= found.held_out_default:
-        console.print(f"kept for {model}: {write_scoring(engine.info.digest, asdict(found.scoring))}", soft_wrap=True)
+        facts = {"examples": len(examples), "held_out": found.held_out, "held_out_default": found.held_out_default}
+        kept = write_scoring(engine.info.digest, asdict(found.scoring), measured=facts if file is None else None)
+        console.print(f"kept for {model}: {kept}", soft_wrap=True)
     elif keep:
         console.print("not kept: on the held-out half the defaults do better")
     return found

@@ -27,6 +27,7 @@ from agentform.schema.target import load
 __all__ = ["Example", "Trial", "Tuned", "tune"]
 
 CALIBRATIONS = (0.0, 0.5, 0.7, 0.8, 0.9, 1.0)
+_STANDARD_ERRORS = 2
 TEMPERATURES = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
 
 
@@ -61,7 +62,7 @@ class Tuned:
 
     scoring: Scoring
     trials: tuple[Trial, ...]
-    """Every lead-in with every calibration, fields listed or not, on the half that was tuned on."""
+    """Every lead-in that was tried with every calibration, fields listed or not, on the half that was tuned on."""
     held_out: float
     """Accuracy of the best setting on the other half."""
     held_out_default: float
@@ -80,12 +81,16 @@ class _Scored:
 
 
 async def tune(
-    engine: Engine, examples: Sequence[Example], *, on_progress: Callable[[int, int], None] = lambda done, of: None
+    engine: Engine,
+    examples: Sequence[Example],
+    *,
+    lead_ins: Sequence[LeadIn] = LEAD_INS,
+    on_progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Tuned:
-    """Try every lead-in and calibration, with the fields listed and without; fit the temperature of the best.
+    """Try the default lead-in and these with every calibration, fields listed and not; fit the temperature of the best.
 
-    Every second example is held out. Of few examples one setting is often better than another by chance: the defaults
-    stay unless the best does better by more than the standard error of the paired difference.
+    Every second example is held out. Of few examples one setting of many is often better than another by chance: the
+    defaults stay unless the best does better by more than two standard errors of the paired difference.
 
     Raises:
         InvalidInput: there are fewer than four examples.
@@ -93,13 +98,14 @@ async def tune(
     """
     if len(examples) < 4:
         raise InvalidInput(f"tuning needs at least four examples; got {len(examples)}")
-    ways = list(product((False, True), LEAD_INS))
+    lead_ins = tuple(dict.fromkeys((Scoring().lead_in, *lead_ins)))
+    ways = list(product((False, True), lead_ins))
     scored: dict[_AskedWay, list[_Scored]] = {way: [] for way in ways}
     store = PriorStore()
     for number, (way, example) in enumerate(product(ways, examples), 1):
         scored[way].append(await _score(engine, example, way, store))
         on_progress(number, len(ways) * len(examples))
-    tried = {setting: scored[_way(setting)][::2] for setting in _settings()}
+    tried = {setting: scored[_way(setting)][::2] for setting in _settings(lead_ins)}
     trials = [Trial(scoring=setting, accuracy=_accuracy(rows, setting)) for setting, rows in tried.items()]
     # On a tie the earlier setting wins: the simpler lead-in, the weaker correction.
     best, default = max(trials, key=lambda trial: trial.accuracy).scoring, Scoring()
@@ -126,11 +132,11 @@ def _is_clearly_better(hits: Sequence[bool], others: Sequence[bool]) -> bool:
     gains = [hit - other for hit, other in zip(hits, others, strict=True)]
     mean = sum(gains) / len(gains)
     variance = sum((gain - mean) ** 2 for gain in gains) / len(gains)
-    return mean > math.sqrt(variance / len(gains))
+    return mean > _STANDARD_ERRORS * math.sqrt(variance / len(gains))
 
 
-def _settings() -> Iterable[Scoring]:
-    for listed, lead_in, strength in product((False, True), LEAD_INS, CALIBRATIONS):
+def _settings(lead_ins: Sequence[LeadIn]) -> Iterable[Scoring]:
+    for listed, lead_in, strength in product((False, True), lead_ins, CALIBRATIONS):
         nothing = min(strength, Scoring().calibration_with_nothing)
         yield Scoring(list_fields=listed, lead_in=lead_in, calibration=strength, calibration_with_nothing=nothing)
 

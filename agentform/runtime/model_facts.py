@@ -6,14 +6,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentform.errors import ModelNotFound
 from agentform.runtime.choice import EngineChoice, choose_engine
 from agentform.runtime.free_cores import FreeCores
+from agentform.runtime.models.catalogue import CATALOGUE
 from agentform.runtime.models.machine import Machine, this_machine
+from agentform.runtime.models.model_files import find_gguf
+from agentform.runtime.models.resolve import is_ready
 
 if TYPE_CHECKING:
     from agentform.runtime.llama_cpp.model import LlamaModel
 
-__all__ = ["facts_of"]
+__all__ = ["digest_of_file", "facts_of"]
 
 
 def facts_of(name: str, *, engine: str | None = None) -> Iterator[tuple[str, str]]:
@@ -28,6 +32,30 @@ def facts_of(name: str, *, engine: str | None = None) -> Iterator[tuple[str, str
     yield "path", str(choice.path)
     yield "machine", _machine(this_machine())
     yield from _of_file(choice) if choice.engine == "llama_cpp" else _of_folder(choice.path)
+
+
+def digest_of_file(name: str) -> str | None:
+    """What identifies the GGUF file that a name means on this machine; `None` where it is not here or torch runs it.
+
+    Nothing is fetched.
+
+    Raises:
+        WeightsCorrupt: the file cannot be read.
+    """
+    try:
+        ready = is_ready(CATALOGUE[name], gguf_alone=True) if name in CATALOGUE else find_gguf(name) is not None
+    except ModelNotFound:  # several files in a folder: which one is meant is not known
+        return None
+    choice = choose_engine(name, progress=False) if ready else None
+    if choice is None or choice.engine != "llama_cpp":
+        return None
+    from agentform.runtime.llama_cpp.model import LlamaModel
+
+    model = LlamaModel(choice.path, vocabulary_only=True)
+    try:
+        return model.digest
+    finally:
+        model.close()
 
 
 def _of_file(choice: EngineChoice) -> Iterator[tuple[str, str]]:

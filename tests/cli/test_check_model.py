@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from agentform.cli.app import app
 from agentform.errors import ModelNotFound
+from agentform.runtime.models.tuned_scoring import write_scoring
 from tests.support.call_templates import CALL_TEMPLATES, THINKING_TEMPLATES
 from tests.support.tiny_tokenizer import CHATML, write_tiny_tokenizer
 
@@ -53,3 +54,24 @@ def test_what_is_not_there_is_said(tmp_path):
         check(tmp_path / "nothing.jinja")
     with pytest.raises(ModelNotFound, match="no chat template"):
         check(tmp_path)
+
+
+def test_how_a_model_is_scored_is_told_with_where_that_is_from(monkeypatch, tmp_path):
+    monkeypatch.setattr("agentform.runtime.models.tuned_scoring.cache_home", lambda: tmp_path)
+    monkeypatch.setattr("agentform.runtime.model_facts.digest_of_file", lambda name: "m")
+    folder = write_tiny_tokenizer(tmp_path / "model", template=CHATML)
+    assert json.loads(check(folder, "--json"))["scoring"]["source"] == "defaults"
+    assert "scoring: the defaults (nothing was measured" in check(folder)
+    facts = {"examples": 32, "held_out": 0.75, "held_out_default": 0.5}
+    write_scoring("m", {"calibration": 0.5, "lead_in": "key"}, measured=facts)
+    shown = check(folder)
+    assert "scoring: calibration=0.5 (measured by" in shown
+    assert "half of 32 examples that was held out: 0.75, with the defaults 0.50" in shown
+    write_scoring("m", {"calibration": 0.7})
+    assert "scoring: calibration=0.7 (found by" in check(folder)
+
+
+def test_of_a_model_that_would_have_to_be_loaded_it_is_not_told_how_it_is_scored(tmp_path):
+    folder = write_tiny_tokenizer(tmp_path, template=CHATML)
+    assert json.loads(check(folder, "--json"))["scoring"] is None
+    assert "scoring:" not in check(folder)

@@ -119,6 +119,26 @@ async def test_tuning_finds_that_a_lean_is_to_be_taken_out():
     assert steps[-1] == (8 * len(examples), 8 * len(examples))
 
 
+async def test_a_setting_that_is_better_by_chance_alone_does_not_take_the_place_of_the_defaults():
+    def score(prompt, branch):
+        text = prompt + bytes(branch.path).decode()
+        right = "b" if "awful" in text else "g"
+        mistaken = "odd" in text and "Text with" not in text
+        return tuple(math.log(0.9 if (chr(c) == right) != mistaken else 0.1) for c in branch.candidates)
+
+    texts = [f"{'odd ' if at == 0 else ''}{'awful' if at % 4 < 2 else 'great'}" for at in range(16)]
+    examples = [
+        Example(text=text, field="mood", options=("good", "bad"), gold="bad" if "awful" in text else "good")
+        for text in texts
+    ]
+    steps = []
+    engine = RecordingEngine(score_branch=score)
+    found = await tune(engine, examples, lead_ins=(), on_progress=lambda d, of: steps.append((d, of)))
+    assert not found.scoring.list_fields
+    assert {trial.scoring.lead_in for trial in found.trials} == {"key"}
+    assert steps[-1] == (2 * len(examples), 2 * len(examples))
+
+
 def test_either_half_of_the_examples_that_come_along_holds_every_kind_of_question_and_of_answer():
     for half in (PROBE_EXAMPLES[::2], PROBE_EXAMPLES[1::2]):
         golds = {example.field: {item.gold for item in half if item.field == example.field} for example in half}
