@@ -69,6 +69,7 @@ def _row(item: Evidence) -> str:
     options = [] if item.probability is None else [(item.value, item.probability)]
     options += [(other.value, other.probability) for other in item.alternatives]
     how = f"{item.how} by {item.by}" if item.by else item.how
+    how += f" in {item.ways} ways" if item.ways > 1 else ""
     name = f'<th scope="row"><code>{_text(item.pointer)}</code></th>'
     cells = [f"<code>{_json(item.value)}</code>", _text(how), odds_html(options)]
     cells += [_share(item.legal_mass), _share(item.raw_probability)]

@@ -90,6 +90,8 @@ class Evidence:
     """The most probable other options, at most three."""
     by: str = ""
     """The decision model that decided it; empty where it was the engine's own model, or nothing had to be decided."""
+    ways: int = 1
+    """In how many ways the question was put, of which the answer is the mean: see `Scoring.symmetry`."""
 
 
 @dataclass(frozen=True, kw_only=True)

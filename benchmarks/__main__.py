@@ -10,6 +10,7 @@ __all__ = ["BENCHMARKS"]
 BENCHMARKS = {
     "attack": "benchmarks.attack",
     "clients": "benchmarks.clients",
+    "coherence": "benchmarks.coherence",
     "conversation": "benchmarks.cache.conversation",
     "couplings": "benchmarks.couplings",
     "desk": "benchmarks.desk",

@@ -69,6 +69,8 @@ class Answer:
     """`None` where a decision model answered, which does not say."""
     by: str = ""
     """The decision model that answered; empty for the engine's own model."""
+    ways: int = 1
+    """In how many ways the question was put."""
 
     @property
     def value(self) -> JsonValue:
@@ -100,6 +102,7 @@ class Answer:
                 Alternative(value=self.question.answers[i], probability=self.probabilities[i]) for i in others
             ),
             by=self.by,
+            ways=self.ways,
         )
 
 

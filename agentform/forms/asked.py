@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from agentform.errors import InvalidInput, UnsupportedSchema
 from agentform.evidence_html import evidence_html, shown, usage_html
 from agentform.messages import Alternative, Evidence, JsonValue, Usage
-from agentform.schema.json_text import text_or_json
+from agentform.schema.json_text import dumps, text_or_json
 
 __all__ = ["Asked", "Decision", "Decisions", "OneOf", "Score", "YesNo", "require_options"]
 
@@ -89,13 +89,13 @@ def require_options(questions: Mapping[str, Asked]) -> None:
 
     Raises:
         InvalidInput: no question is asked.
-        UnsupportedSchema: a question has fewer than two options.
+        UnsupportedSchema: a question has fewer than two different options.
     """
     if not questions:
         raise InvalidInput("decide needs at least one question; got none")
     for name, question in questions.items():
-        if len(question.told) < 2:
-            num = len(question.told)
+        num = len({dumps(option) for option, _ in question.told})
+        if num < 2:
             raise UnsupportedSchema(f"question {name!r} needs at least two options to choose from; got {num}")
 
 
@@ -111,6 +111,8 @@ class Decision:
     """Probability that the full softmax gives to the options together; `None` where a decision model does not say."""
     by: str = ""
     """The decision model that decided; empty where it was the engine's own model."""
+    ways: int = 1
+    """In how many ways the question was put: see `Scoring.symmetry`."""
 
     def as_evidence(self, name: str) -> Evidence:
         """The decision as evidence of a leaf of this name, with all options that it did not take."""
@@ -125,6 +127,7 @@ class Decision:
             legal_mass=self.legal_mass,
             alternatives=tuple(rest),
             by=self.by,
+            ways=self.ways,
         )
 
     @property

@@ -11,11 +11,12 @@ import anyio
 from agentform._util.sync import run_blocking
 from agentform.decoding.limits import Deadline, Limits
 from agentform.errors import Abstained, CannotScore, InvalidInput
-from agentform.forms.asked import Asked, Decision, Decisions, OneOf, Score, YesNo
+from agentform.forms.asked import Asked, Decision, Decisions, OneOf, Score, YesNo, require_options
 from agentform.forms.decider import Decider
 from agentform.forms.decisions import Together
 from agentform.forms.elsewhere import state_of
 from agentform.forms.fill import as_messages
+from agentform.forms.isolated import decide_isolated
 from agentform.forms.label_prior import PriorStore
 from agentform.forms.langchain_decider import DeciderSource, decider_of
 from agentform.forms.scoring import Scoring
@@ -44,8 +45,9 @@ async def decide(
 ) -> Decisions:
     """Answer every question about `state`.
 
-    An engine answers all in one batch. A decision model in its place, such as `load_decider` makes, is asked each
-    question by itself; `scoring` and `priors` are then not used, and its failures are raised: nobody else is there.
+    An engine answers all in one batch; where `Scoring.symmetry` is given, each question by itself, put in several ways.
+    A decision model in its place, such as `load_decider` makes, is asked each question by itself; `scoring` and
+    `priors` are then not used, and its failures are raised: nobody else is there.
     Objects with a `model_dump`, as System One's client and LangChain have them, count as their bodies.
 
     Raises:
@@ -77,6 +79,11 @@ async def asker(
     if isinstance(engine, Engine):
         if not engine.info.scores:
             raise CannotScore(engine.info.name)
+        scoring = scoring or Scoring.of(engine)
+        if scoring.symmetry is not None:
+            require_options(asked)
+            ask_alone = functools.partial(decide_isolated, engine, limits=limits, scoring=scoring, priors=priors)
+            return lambda state: ask_alone(_as_text(state, instructions), asked)
         together = await Together.of(
             engine, asked, instructions=instructions, limits=limits, scoring=scoring, priors=priors
         )
@@ -85,10 +92,7 @@ async def asker(
     assert decider is not None
 
     async def ask(state: DecideState) -> Decisions:
-        said = _read(state)
-        text = said if isinstance(said, str) else state_of(as_messages(said))
-        told = "\n\n".join(filter(None, (instructions, text)))
-        return await _elsewhere(decider, told, asked, limits or Limits())
+        return await _elsewhere(decider, _as_text(state, instructions), asked, limits or Limits())
 
     return ask
 
@@ -132,6 +136,13 @@ def _asked(name: str, question: DecideQuestion) -> Asked:
     if not isinstance(body, Mapping):
         raise InvalidInput(f"question {name!r} must be a YesNo, OneOf, Score or a body of one, got {question!r}")
     return asked_of(name, cast("WireQuestion", body))
+
+
+def _as_text(state: DecideState, instructions: str) -> str:
+    """What is judged, as one text after the instructions."""
+    said = _read(state)
+    text = said if isinstance(said, str) else state_of(as_messages(said))
+    return "\n\n".join(filter(None, (instructions, text)))
 
 
 def _read(state: DecideState) -> str | Sequence[Message]:

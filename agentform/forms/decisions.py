@@ -118,4 +118,5 @@ def decision_of(answer: Answer) -> Decision:
         probability=answer.probabilities[answer.index],
         probabilities=tuple(zip(answer.question.answers, answer.probabilities, strict=True)),
         legal_mass=answer.legal_mass,
+        ways=answer.ways,
     )

@@ -7,7 +7,7 @@ every further question.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from agentform._util.gather import at_once
@@ -15,13 +15,15 @@ from agentform.decoding.insertion_point import InsertionPoint
 from agentform.decoding.limits import Limits
 from agentform.decoding.prompt_work import OPTION_CHARACTERS, check_fits, prompt_work
 from agentform.decoding.session import Session
+from agentform.forms.answer import Answer, Question
 from agentform.forms.asked import Asked, Decision, Decisions, require_options
 from agentform.forms.decisions import decision_of
 from agentform.forms.fill import Prompts
 from agentform.forms.label_prior import CONTENT_FREE, PriorStore, priors_of
 from agentform.forms.questions import open_questions
-from agentform.forms.scoring import Priors, Scoring, choose, require_confidence
+from agentform.forms.scoring import Priors, Scoring, choose, choose_among_ways, require_confidence
 from agentform.forms.state import FormState
+from agentform.forms.symmetry import Posing, Symmetry, some_of, ways_of
 from agentform.messages import Message, Usage
 from agentform.runtime.engine import Engine
 from agentform.schema.json_text import text_or_json
@@ -88,17 +90,42 @@ class _Alone:
 
     async def ask(self, asked: Asked) -> _Answered:
         """Answer one question."""
+        if self.scoring.symmetry is not None:
+            return await self._ask_in_ways(asked, self.scoring.symmetry)
         session = Session(self.engine, limits=self.limits)
-        size = len(self.state) + len(_told(asked)) * len(CONTENT_FREE) + OPTION_CHARACTERS * len(asked.told)
-        target, point, priors = await prompt_work(size, self._prepared, asked)
-        questions = open_questions(FormState(root=target.form.root))
-        answers = await choose(session, point, questions, scoring=self.scoring, priors=priors)
-        require_confidence(answers, self.limits)
-        return _Answered(decision_of(answers[0]), session.usage, session.prompt_usage or Usage())
+        target, point, priors = await prompt_work(self._size(asked), self._prepared, asked)
+        answers = await choose(session, point, _questions(target), scoring=self.scoring, priors=priors)
+        return self._answered(session, answers[0])
+
+    async def _ask_in_ways(self, asked: Asked, symmetry: Symmetry) -> _Answered:
+        """The same as the mean over as many ways of putting it as may be paid for."""
+        session = Session(self.engine, limits=self.limits)
+        ways = self._affordable(ways_of(asked), symmetry)
+        put = list[tuple[Posing, InsertionPoint, Question, Priors]]()
+        for way in ways:
+            target, point, priors = await prompt_work(self._size(way.asked), self._prepared, way.asked)
+            put.append((way, point, _questions(target)[0], priors))
+        options = tuple(option for option, _ in asked.told)
+        nothing = options.index(None) if None in options else None
+        question = replace(put[0][2], answers=options, nothing=nothing)
+        return self._answered(session, await choose_among_ways(session, question, put, scoring=self.scoring))
+
+    def _affordable(self, ways: Sequence[Posing], symmetry: Symmetry) -> Sequence[Posing]:
+        if symmetry == "exact":
+            return ways
+        # What follows the text, whatever the order its options stand in, is about as long in every way.
+        tokens = len(self.engine.tokenizer.encode(_told(ways[0])))
+        return some_of(ways, min(len(ways), 1 + symmetry // tokens))
+
+    def _answered(self, session: Session, answer: Answer) -> _Answered:
+        require_confidence([answer], self.limits)
+        return _Answered(decision_of(answer), session.usage, session.prompt_usage or Usage())
+
+    def _size(self, asked: Asked) -> int:
+        return len(self.state) + len(_told(asked)) * len(CONTENT_FREE) + OPTION_CHARACTERS * len(asked.told)
 
     def _prepared(self, asked: Asked) -> tuple[Target, InsertionPoint, Priors]:
-        schema = {"type": "object", "properties": {_KEY: asked.schema()}, "required": [_KEY]}
-        target, told = load(schema, name="decisions"), _told(asked)
+        target, told = _target(asked), _told(asked)
         prompts = Prompts(self.engine, target, "")
         messages = _messages(self.state, told)
         check_fits(self.engine, messages)
@@ -106,11 +133,20 @@ class _Alone:
         return target, prompts.point(messages), Priors(self.store, self.engine, points)
 
 
+def _target(asked: Asked) -> Target:
+    schema = {"type": "object", "properties": {_KEY: asked.schema()}, "required": [_KEY]}
+    return load(schema, name="decisions")
+
+
+def _questions(target: Target) -> Sequence[Question]:
+    return open_questions(FormState(root=target.form.root))
+
+
 def _messages(text: str, told: str) -> Sequence[Message]:
     return [Message(role="user", content=f"{text}\n\n{told}")]
 
 
-def _told(asked: Asked) -> str:
+def _told(asked: Asked | Posing) -> str:
     """The question, and one line for each option."""
     options = [f"- {text_or_json(option)}: {said}".removesuffix(": ") for option, said in asked.told]
     return "\n".join([*filter(None, [asked.question]), *options])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeAlias
 
 from agentform._util.gather import at_once
 from agentform._util.prefixes import shared_prefix
@@ -20,12 +21,15 @@ from agentform.forms.answer import Answer, Question
 from agentform.forms.label_prior import PriorStore, calibrated, timeless
 from agentform.forms.option_trie import OptionTrie, build_any_trie, build_trie, option_lines
 from agentform.forms.prompt_style import LeadIn, Posed, pose
+from agentform.forms.symmetry import Posing, Symmetry
 from agentform.runtime.engine import Branch, Engine, Tokenizer
 from agentform.schema.form import pointer
 
-__all__ = ["Priors", "Scoring", "answer_from", "choose", "posed_lines", "require_confidence"]
+__all__ = ["Priors", "Scoring", "answer_from", "choose", "choose_among_ways", "posed_lines", "require_confidence"]
 
 _LOG = logging.getLogger("agentform.priors")
+_Put: TypeAlias = tuple[InsertionPoint, Question]
+"""A question and the prompt it is put in."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +52,13 @@ class Scoring:
 
     A model that leans to a letter or a position then leans to every option alike. Other lead-ins list no options.
     """
+    symmetry: Symmetry | None = None
+    """Tokens that `decide` may spend on putting a question in further ways, which are averaged; ``"exact"`` for all.
+
+    Options then stand in an order of their own, so that the answer is the same whatever order they were given in, and
+    options that are the same share one probability. 0 spends nothing beyond that. Every question is asked by itself.
+    `None`: as it was asked. Forms and calls are filled without. See docs/calibration.md.
+    """
     temperature: float = 1.0
     """Divides the log scores before they become probabilities; above 1 they become less certain."""
     running: float = 0.0
@@ -59,6 +70,17 @@ class Scoring:
     """Share of the label prior that is taken out of the log scores; 0 leaves them raw. See docs/measurements.md."""
     calibration_with_nothing: float = 0.7
     """The share, at most, for questions that may be answered with nothing: null or absence."""
+
+    def __post_init__(self) -> None:
+        """Check what would otherwise be noticed only at the first question.
+
+        Raises:
+            InvalidInput: `symmetry` is neither a number of tokens nor "exact".
+        """
+        given: object = self.symmetry
+        if given is None or given == "exact" or (type(given) is int and given >= 0):
+            return
+        raise InvalidInput(f'symmetry must be a number of tokens from 0 on, "exact" or None, got {given!r}')
 
     @classmethod
     def of(cls, engine: Engine) -> Scoring:
@@ -118,8 +140,8 @@ class Priors:
     async def _measure(
         self, session: Session, questions: Sequence[Question], scoring: Scoring
     ) -> list[tuple[float, ...]]:
-        ask = partial(_log_scores, session, questions=questions, scoring=scoring, aside=True)
-        runs = await at_once([partial(ask, point) for point in self._points])
+        ask = partial(_log_scores, session, scoring=scoring, aside=True)
+        runs = await at_once([partial(ask, [(point, q) for q in questions]) for point in self._points])
         return [
             tuple(sum(column) / len(runs) for column in zip(*(run[i] for run in runs), strict=True))
             for i in range(len(questions))
@@ -140,7 +162,7 @@ async def choose(
         EngineError: the engine cannot serve the request; DeadlineExceeded among them.
         TokenizationChanged: options cannot be told apart by their tokens, or do not survive tokenisation.
     """
-    scores = await _log_scores(session, point, questions, scoring)
+    scores = await _log_scores(session, [(point, question) for question in questions], scoring)
     leans = [(0.0,) * len(log_scores) for log_scores in scores]
     if priors is not None and scoring.calibration != 0:
         leans = await priors.of(session, questions, scoring)
@@ -148,6 +170,34 @@ async def choose(
     return [
         answer_from(question, raw, lean, scoring) for question, raw, lean in zip(questions, scores, leans, strict=True)
     ]
+
+
+async def choose_among_ways(
+    session: Session,
+    question: Question,
+    put: Sequence[tuple[Posing, InsertionPoint, Question, Priors]],
+    *,
+    scoring: Scoring,
+) -> Answer:
+    """Answer `question` from all the ways in which it is put, read in one request: branches of what they share.
+
+    Raises:
+        EngineError, TokenizationChanged: as `choose` raises them.
+    """
+    scores = await _log_scores(session, [(point, asked) for _, point, asked, _ in put], scoring)
+    raw = [way.spread(row) for (way, *_), row in zip(put, scores, strict=True)]
+    leans = [way.placed((0.0,) * len(way.told)) for way, *_ in put]
+    if scoring.calibration != 0:
+        found = await at_once([partial(priors.of, session, [asked], scoring) for _, _, asked, priors in put])
+        leans = [way.placed(lean) for (way, *_), [lean] in zip(put, found, strict=True)]
+        for (_, _, asked, priors), row in zip(put, scores, strict=True):
+            priors.observe([asked], [row], scoring)
+    answer = answer_from(question, _mean(raw), _mean(leans), scoring)
+    return replace(answer, ways=len(put))
+
+
+def _mean(rows: Sequence[Sequence[float]]) -> tuple[float, ...]:
+    return tuple(sum(column) / len(rows) for column in zip(*rows, strict=True))
 
 
 def answer_from(question: Question, raw: Sequence[float], lean: Sequence[float], scoring: Scoring) -> Answer:
@@ -164,11 +214,11 @@ def answer_from(question: Question, raw: Sequence[float], lean: Sequence[float],
 
 
 async def _log_scores(
-    session: Session, point: InsertionPoint, questions: Sequence[Question], scoring: Scoring, *, aside: bool = False
+    session: Session, put: Sequence[_Put], scoring: Scoring, *, aside: bool = False
 ) -> list[tuple[float, ...]]:
     """Log score of each answer of each question; one request for all."""
-    size = OPTION_CHARACTERS * sum(len(question.texts) for question in questions)
-    batch = await prompt_work(size, _prepare, session.tokenizer, point, questions, scoring)
+    size = OPTION_CHARACTERS * sum(len(question.texts) for _, question in put)
+    batch = await prompt_work(size, _prepare, session.tokenizer, put, scoring)
     logprobs = iter(await session.score(batch.prompt_ids, batch.branches, aside=aside))
     scored = iter([trie.log_scores([next(logprobs) for _ in trie.branches]) for trie in batch.tries])
     return [_by_answer(items, [next(scored) for _ in items]) for items in batch.posed]
@@ -187,12 +237,13 @@ class _Batch:
         return [branch for trie in self.tries for branch in trie.branches]
 
 
-def _prepare(tokenizer: Tokenizer, point: InsertionPoint, questions: Sequence[Question], scoring: Scoring) -> _Batch:
-    posed = [pose(question, point, scoring.lead_in, rotations=scoring.rotations) for question in questions]
+def _prepare(tokenizer: Tokenizer, put: Sequence[_Put], scoring: Scoring) -> _Batch:
+    posed = [pose(question, point, scoring.lead_in, rotations=scoring.rotations) for point, question in put]
     every = [item for items in posed for item in items]
     prompt_ids, lines = posed_lines(tokenizer, every)
-    opening = _opening(tokenizer, point.json(), every, lines) if questions[0].kind != "action" else ()
-    build = build_trie if point.json().style is None else build_any_trie
+    begin, asks_action = put[0][0].json(), put[0][1].kind == "action"
+    opening = () if asks_action else _opening(tokenizer, begin, every, lines)
+    build = build_trie if begin.style is None else build_any_trie
     tries = [build([line[len(opening) :] for line in own]) for own in lines]
     return _Batch(posed=posed, prompt_ids=prompt_ids + opening, tries=tries)
 
@@ -236,7 +287,7 @@ def _by_answer(posed: Sequence[Posed], scored: Sequence[Sequence[float]]) -> tup
         for group, score in zip(item.groups, log_scores, strict=True):
             members.setdefault(group, []).append(score)
         rows.append([_log_sum_exp(members[answer]) for answer in range(len(members))])
-    return tuple(sum(column) / len(rows) for column in zip(*rows, strict=True))
+    return _mean(rows)
 
 
 def _log_sum_exp(values: Sequence[float]) -> float:

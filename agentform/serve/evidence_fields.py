@@ -47,6 +47,7 @@ def evidence_body(evidence: Evidence) -> dict[str, Any]:
             {"value": to_jsonable(other.value), "probability": other.probability} for other in evidence.alternatives
         ],
         "by": evidence.by or None,
+        "ways": evidence.ways,
     }
 
 
