@@ -6,18 +6,19 @@ Every way of scoring answers the same questions. Questions are asked as `POST /v
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from rich.progress import Progress
 
 from agentform import Scoring, load_engine
 from agentform.cli.tables import Table
+from agentform.forms.asked import Decision
 from agentform.runtime.engine import Engine
 from benchmarks.coherence import labelled, trials
-from benchmarks.coherence.asking import Asking
+from benchmarks.coherence.asking import Asking, at_temperature
 from benchmarks.common.harness import Context
 from benchmarks.common.parts import last_figures
 
@@ -28,8 +29,11 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
     "own order": {"symmetry": 0},
     "symmetry 64": {"symmetry": 64},
     "exact": {"symmetry": "exact"},
+    "no prior": {"calibration": 0.0},
+    "exact, no prior": {"symmetry": "exact", "calibration": 0.0},
 }
 """By name, what differs from the model's own settings."""
+_Rows: TypeAlias = Mapping[str, Sequence[labelled.Labelled]]
 _QUICK_CASES, _QUICK_ITEMS = 2, 5
 
 
@@ -47,44 +51,50 @@ def run(context: Context) -> None:
     """Measure every way and write them beside those that were measured before."""
     name, options = context.options["model"], context.options
     engine: Any = load_engine(name, engine=options["engine"], num_threads=1)
-    figures = last_figures(context)
-    ways = dict(figures.get(name, {}))
     try:
         for way in options["way"] or WAYS:
-            ways[way] = _measured(context, engine, way)
-            figures = {**figures, name: ways}
-            context.write(figures, seeds=[trials.SEED, labelled.SEED])
+            rows = _measured(context, engine, way)
+            figures = last_figures(context)
+            found = {**figures.get(name, {}), **rows}
+            context.write({**figures, name: found}, seeds=[trials.SEED, labelled.SEED])
+            context.console.print(_table(name, found))
     finally:
         engine.close()
-    context.console.print(_table(name, ways))
 
 
 def _measured(context: Context, engine: Engine, way: str) -> dict[str, Any]:
+    """One row at the temperature of the model's settings, one at that which fits the labelled questions best."""
     scoring = Scoring(**{**engine.info.scoring, **WAYS[way]})
+    num_cases = _QUICK_CASES if context.quick else context.options["cases"]
     with Progress(*Progress.get_default_columns(), "{task.completed}", console=context.console) as progress:
         told = partial(_told, progress, progress.add_task(f"{way}, decisions", total=None))
-        asking = Asking(engine=engine, scoring=scoring, again=context.options["again"], told=told)
-        num_cases = _QUICK_CASES if context.quick else context.options["cases"]
-        coherence = None if num_cases == 0 else trials.measure(asking.answers, name=way, num_cases=num_cases)
-        cost = _cost(asking)
-        right = _labelled(context, Asking(engine=engine, scoring=scoring, told=told))
-    return {
-        "scoring": asdict(scoring),
-        "cases": num_cases,
-        "coherence": None if coherence is None else asdict(coherence),
-        "trials_cost": cost,
-        **right,
-    }
+        ours, theirs = (Asking(engine=engine, scoring=scoring, told=told) for _ in range(2))
+        theirs.again = context.options["again"]
+        rows = labelled.load(context, _QUICK_ITEMS if context.quick else context.options["items"])
+        decided = {kind: labelled.ask(ours, own) for kind, own in rows.items()}
+        row = _row(theirs, way, num_cases, rows, decided)
+    costs = {"cases": num_cases, "trials_cost": _cost(theirs), "labelled_cost": _cost(ours)}
+    found = {way: {"scoring": asdict(scoring), **row, **costs}}
+    if rows:
+        every = [one for own in rows.values() for one in own], [one for own in decided.values() for one in own]
+        fitted = labelled.fitted_temperature(*every)
+        heated = {kind: [at_temperature(one, fitted) for one in own] for kind, own in decided.items()}
+        told_scoring = {**asdict(scoring), "temperature": fitted * scoring.temperature}
+        row = _row(theirs.replayed(fitted), f"{way}, fitted", num_cases, rows, heated)
+        found[f"{way}, T fitted"] = {"scoring": told_scoring, **row, **costs}
+    return found
+
+
+def _row(
+    asking: Asking, name: str, num_cases: int | None, rows: _Rows, decided: Mapping[str, Sequence[Decision]]
+) -> dict[str, Any]:
+    coherence = None if num_cases == 0 else trials.measure(asking.answers, name=name, num_cases=num_cases)
+    scores = {kind: asdict(labelled.scored(own, decided[kind])) for kind, own in rows.items()}
+    return {"coherence": None if coherence is None else asdict(coherence), "labelled": scores}
 
 
 def _told(progress: Progress, task: Any, done: int) -> None:
     progress.update(task, completed=done)
-
-
-def _labelled(context: Context, asking: Asking) -> dict[str, Any]:
-    rows = labelled.load(context, _QUICK_ITEMS if context.quick else context.options["items"])
-    scores = {kind: asdict(labelled.measure(asking, own)) for kind, own in rows.items()}
-    return {"labelled": scores, "labelled_cost": _cost(asking)}
 
 
 def _cost(asking: Asking) -> dict[str, Any]:

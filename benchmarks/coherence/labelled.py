@@ -12,12 +12,12 @@ from agentform.forms.asked import Asked, Decision
 from agentform.forms.elsewhere import state_of
 from agentform.messages import JsonValue
 from agentform.schema.json_text import dumps, text_or_json
-from benchmarks.coherence.asking import Asking
+from benchmarks.coherence.asking import Asking, at_temperature
 from benchmarks.common.datasets import SINGLE, load_items, sampled
 from benchmarks.common.harness import Context
 from benchmarks.common.items import ClosedField, Item
 
-__all__ = ["KINDS", "SEED", "Labelled", "Score", "load", "measure"]
+__all__ = ["KINDS", "SEED", "Labelled", "Score", "ask", "fitted_temperature", "load", "scored"]
 
 SEED = 0
 KINDS = {"single": SINGLE, "sgd": ("sgd",), "bfcl": ("bfcl",), "clinc150": ("clinc150",), "banking77": ("banking77",)}
@@ -27,6 +27,7 @@ YES_NO = "yes or no"
 _LONG, _FEWER = ("clinc150", "banking77"), 4
 """Kinds whose questions have very many options, and by how much fewer of those are asked."""
 _LEAST = 1e-9
+TEMPERATURES = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,14 +90,24 @@ def _question(field: ClosedField) -> str:
     return field.description or field.name
 
 
-def measure(asking: Asking, rows: Sequence[Labelled]) -> Score:
-    """Ask every question."""
-    decided = [asking.decide(row.text, {"it": row.asked})["it"] for row in rows]
+def ask(asking: Asking, rows: Sequence[Labelled]) -> list[Decision]:
+    """Every question, asked."""
+    return [asking.decide(row.text, {"it": row.asked})["it"] for row in rows]
+
+
+def scored(rows: Sequence[Labelled], decided: Sequence[Decision]) -> Score:
+    """How right the decisions are."""
     right = [_is_gold(row, decision.value) for row, decision in zip(rows, decided, strict=True)]
     losses = [-math.log(max(_of_gold(row, d), _LEAST)) for row, d in zip(rows, decided, strict=True)]
     return Score(
         decisions=len(rows), right=sum(right), log_loss=round(sum(losses) / len(losses), 4), answers=tuple(right)
     )
+
+
+def fitted_temperature(rows: Sequence[Labelled], decided: Sequence[Decision]) -> float:
+    """Of `TEMPERATURES`, the one at which the right answers are the most probable."""
+    losses = {t: scored(rows, [at_temperature(one, t) for one in decided]).log_loss for t in TEMPERATURES}
+    return min(losses, key=losses.__getitem__)
 
 
 def _is_gold(row: Labelled, value: JsonValue) -> bool:
