@@ -32,7 +32,11 @@ _NUM_BEST = 2
 _NUM_OTHERS = 2
 _LEAST_STRENGTH = 0.4
 """Nats. Of pairs that are independent by construction the strongest had 0.33; see docs/measurements.md."""
-_LEAST_CONTRAST = 0.1
+_LEAST_SHIFT = 0.05
+"""Bits, beside that: a child that hardly moves does not contradict its parent."""
+_LARGE_SHIFT = 0.3
+"""Bits, where one direction is enough. Of independent pairs the largest had 0.20."""
+_LEAST_CONTRAST = 0.05
 """Nats, where the names of the values say already that they belong together."""
 _CHANCE = 0.05
 """Of naming one pair of a form by accident; shared by all its pairs."""
@@ -138,8 +142,11 @@ class _Pair:
     child: str
     seen: list[_Seen] = field(default_factory=list[_Seen])
 
-    def shift(self) -> float:
-        return fmean(divergence([answer.probabilities for answer in seen.under]) for seen in self.seen)
+    def shifts(self) -> list[float]:
+        return [_shift(seen.under) for seen in self.seen]
+
+    def above_repeating(self) -> list[float]:
+        return [_shift(seen.under) - (_shift(seen.repeated) if seen.repeated else 0.0) for seen in self.seen]
 
     def changed(self) -> float:
         return fmean(seen.under[0].index != seen.under[1].index for seen in self.seen)
@@ -157,15 +164,24 @@ def _coupling(fields: Mapping[str, Field], pair: _Pair, back: _Pair) -> Coupling
         parent=pair.parent,
         child=pair.child,
         declared=pair.parent in child.depends_on or pair.child in parent.depends_on,
-        shift=pair.shift(),
+        shift=fmean(pair.shifts()),
         changed=pair.changed(),
         turned=pair.turned(),
         strength=strength(agreed),
         named=bool(_named(fields, pair) or _named(fields, back)),
-        coupled=_is_strong(agreed, both, chance)
-        or _is_borne_out(fields, pair, chance / 2)
-        or _is_borne_out(fields, back, chance / 2),
+        coupled=(max(map(fmean, (pair.shifts(), back.shifts()))) >= _LEAST_SHIFT and _is_strong(agreed, both, chance))
+        or any(_is_large(one, chance / 2) or _is_borne_out(fields, one, chance / 2) for one in (pair, back)),
     )
+
+
+def _shift(under: Sequence[Answer]) -> float:
+    return divergence([answer.probabilities for answer in under])
+
+
+def _is_large(pair: _Pair, chance: float) -> bool:
+    """Whether the child is moved so much that it need not be seen from the other side too."""
+    above = pair.above_repeating()
+    return fmean(above) >= _LARGE_SHIFT and is_positive([shift - _LARGE_SHIFT / 2 for shift in above], chance)
 
 
 def _is_strong(agreed: Sequence[float], both: Sequence[tuple[_Seen, _Seen]], chance: float) -> bool:

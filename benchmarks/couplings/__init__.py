@@ -18,7 +18,7 @@ from agentform.forms.coupling import Coupling, missing, probe
 from benchmarks.common.harness import Context
 from benchmarks.common.parts import add_parts, last_figures
 from benchmarks.couplings.collection import FORMS, SEED, CoupledForm
-from benchmarks.couplings.public_sets import public_forms
+from benchmarks.couplings.public_sets import PUBLIC, public_forms
 
 __all__ = ["add_arguments", "run"]
 
@@ -30,22 +30,26 @@ _MANY_OPTIONS = 50
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """`--model`; the figures of models that are not run are kept."""
+    """`--model` and `--form`; the figures of models and forms that are not run are kept."""
     add_parts(parser, "--model", _MODELS)
+    add_parts(parser, "--form", [*(form.name for form in FORMS), *PUBLIC])
 
 
 def run(context: Context) -> None:
     """Probe every form with every model; with --data also two forms over public sets."""
-    forms = (*FORMS, *(public_forms(context) if context.data is not None else ()))
+    every = (*FORMS, *(public_forms(context) if context.data is not None else ()))
+    forms = [form for form in every if form.name in (context.options.get("form") or [one.name for one in every])]
     for model in context.options.get("model") or _MODELS[:2]:
         engine: Any = load_engine(model, num_threads=1)
         try:
             rows = anyio.run(_measure, engine, forms[:2] if context.quick else forms, context)
         finally:
             engine.close()
-        figures = {"summary": _summary(rows), "forms": rows}
-        _show(context, model, figures)
-        context.write({**last_figures(context), model: figures}, seeds=[SEED])
+        _show(context, model, rows)
+        last = last_figures(context)
+        kept = {**last.get(model, {}).get("forms", {}), **{row["form"]: row for row in rows}}
+        figures = {"summary": _summary(list(kept.values())), "forms": kept}
+        context.write({**last, model: figures}, seeds=[SEED])
 
 
 async def _measure(engine: Engine, forms: Sequence[CoupledForm], context: Context) -> list[dict[str, Any]]:
@@ -109,9 +113,9 @@ def _parts(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, list[dict[str,
     yield "held_out", [row for row in rows if row["held_out"]]
 
 
-def _show(context: Context, model: str, figures: dict[str, Any]) -> None:
+def _show(context: Context, model: str, rows: Sequence[dict[str, Any]]) -> None:
     table = Table("form", "found", "missed", "named though independent", "of", title=model)
-    for row in figures["forms"]:
+    for row in rows:
         cells = ("; ".join(row[key]) for key in ("found", "missed", "named_though_independent"))
         table.add_row(row["form"] + " (held out)" * row["held_out"], *cells, str(row["independent"]))
     context.console.print(table)

@@ -11,8 +11,10 @@ from benchmarks.common.harness import Context
 from benchmarks.common.items import Item
 from benchmarks.couplings.collection import SEED, CoupledForm
 
-__all__ = ["public_forms"]
+__all__ = ["PUBLIC", "public_forms"]
 
+PUBLIC = ("topic_flag", "intent_domain")
+"""The names of these forms."""
 _MOST = 64
 
 
@@ -24,10 +26,10 @@ def public_forms(context: Context) -> Iterator[CoupledForm]:
     """
     news = sampled(load_items(context, "ag_news"), _MOST, SEED)
     flag = ("Whether the news item is about sports", (True, False))
-    yield _over(news, "topic_flag", "is_sports", *flag)
+    yield _over(news, PUBLIC[0], "is_sports", *flag)
     domains: dict[str, list[str]] = json.loads(context.need("forms", "clinc150", "domains.json").read_text())
     said = sampled(load_items(context, "clinc150"), _MOST, SEED)
-    yield _over(said, "intent_domain", "domain", "The area that the intent belongs to", tuple(domains))
+    yield _over(said, PUBLIC[1], "domain", "The area that the intent belongs to", tuple(domains))
 
 
 def _over(

@@ -208,6 +208,14 @@ async def test_a_probe_finds_the_pair_that_is_coupled_in_both_directions_and_onl
     assert missing(found) == [first]
 
 
+async def test_a_child_that_is_moved_much_is_coupled_although_its_parent_is_not_moved_by_it():
+    one_way = {**PETS, "kind": {"c": 0.5, "d": 0.5}}
+    found = await probe(RecordingEngine(score_branch=by_key(one_way)), load(Pet), TEXTS)
+    assert [(c.parent, c.child) for c in found if c.coupled] == [("kind", "sound"), ("sound", "kind")]
+    assert [(c.parent, c.child) for c in missing(found)] == [("kind", "sound")]
+    assert found[0].strength == 0
+
+
 async def test_a_probe_needs_more_than_three_texts_to_name_a_pair():
     found = await probe(RecordingEngine(score_branch=by_key(PETS)), load(Pet), TEXTS[:3])
     assert not any(coupling.coupled for coupling in found)
