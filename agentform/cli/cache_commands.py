@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from agentform.cli.engine_settings import size_in_bytes
+
 __all__ = ["cache_app"]
 
 cache_app = typer.Typer(help="Conversations that an engine keeps on disk.", no_args_is_help=True)
@@ -71,14 +73,21 @@ def cache_horizons(
 
 @cache_app.command("advise")
 def cache_advise(
+    source: Annotated[
+        str | None, typer.Argument(help="The URL of a running server: agentform's, or SGLang's with --enable-metrics.")
+    ] = None,
     trace: Annotated[
-        Path | None, typer.Option(help="Requests, one JSON object a line: conversation, tokens at its end.")
+        Path | None,
+        typer.Option(help="Requests, one JSON object a line: conversation, prompt_tokens, completion_tokens."),
     ] = None,
     statistics: Annotated[Path | None, typer.Option(help="statistics() of an engine, as JSON.")] = None,
     model: Annotated[str | None, typer.Option(help="Compare snapshot policies for this model.")] = None,
-    budget_bytes: Annotated[int | None, typer.Option(help="The cache's budget, for a trace.")] = None,
+    budget: Annotated[
+        int | None,
+        typer.Option("--budget", parser=size_in_bytes, metavar="SIZE", help="The cache's budget, for a trace."),
+    ] = None,
 ) -> None:
-    """Say whether more memory or smaller snapshots would serve more of the conversations that come back."""
-    from agentform.cli.cache_advise import advise_from_files
+    """Say whether more memory, or smaller states and KV, would find more of the conversations that come back."""
+    from agentform.cli.cache_advise import advise_from
 
-    advise_from_files(Console(), trace=trace, statistics=statistics, model=model, budget_bytes=budget_bytes)
+    advise_from(Console(), source, trace=trace, statistics=statistics, model=model, budget_bytes=budget)

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agentform.runtime.cache.statistics import CacheStatistics
+from agentform.runtime.cache.working_set import WorkingSet, rounded_distance
 from agentform.telemetry.extras import needs, registering
 
 if TYPE_CHECKING:
     from prometheus_client.registry import CollectorRegistry
 
-__all__ = ["COUNTERS", "GAUGES", "PREFIX", "TIER_COUNTERS", "TIER_GAUGES", "export_cache", "export_caches"]
+__all__ = [
+    "COUNTERS",
+    "FIRST_USE",
+    "GAUGES",
+    "PREFIX",
+    "SIZES",
+    "TIER_COUNTERS",
+    "TIER_GAUGES",
+    "export_cache",
+    "export_caches",
+]
 
 PREFIX = "agentform_cache_"
+FIRST_USE = "first"
+"""In place of a distance."""
 COUNTERS = {
     "requests": "Requests that were admitted.",
     "lookup_tokens": "Prompt tokens looked up in the cache.",
@@ -35,9 +49,13 @@ GAUGES = {
     "snapshot_bytes": "Bytes of one snapshot.",
     "live_tokens": "Positions held by running requests.",
     "capacity_tokens": "Positions that exist.",
+    "position_bytes": "Bytes of a position.",
+    "snapshot_positions": "Positions that one snapshot takes.",
     "budget_bytes": "The memory budget.",
 }
 """Fields of `CacheStatistics` that go up and down."""
+SIZES = ("position_bytes", "snapshot_positions", "snapshot_bytes")
+"""Of them those that do not add up over models."""
 TIER_GAUGES = {
     "tokens": "Tokens whose KV a tier holds.",
     "snapshots": "Snapshots that a tier holds.",
@@ -96,6 +114,10 @@ class _Collector:
         misses = [((model, reason), num) for model, each in now.items() for reason, num in each.misses.items()]
         text = "Requests that were not fully cached, by reason."
         yield _family(CounterMetricFamily, "misses", text, ["model", "reason"], misses)
+        counted = {model: _uses(each.working_set) for model, each in now.items()}
+        uses = [((model, distance), num) for model, each in counted.items() for distance, num in each.items()]
+        text = "Uses of conversations by how many others were active since they were last; first: they were new."
+        yield _family(CounterMetricFamily, "conversation_uses", text, ["model", "distance"], uses)
         held = [((model, kind), size) for model, each in now.items() for kind, size in _device_bytes(each).items()]
         text = "Bytes of the device's positions by what they hold: tokens, snapshots, live (running requests) or free."
         yield _family(GaugeMetricFamily, "device_bytes", text, ["model", "kind"], held)
@@ -104,6 +126,14 @@ class _Collector:
             for name, text in texts.items():
                 values = [(labels, getattr(tier, name)) for labels, tier in tiers]
                 yield _family(make, f"tier_{name}", text, ["model", "tier"], values)
+
+
+def _uses(seen: WorkingSet) -> dict[str, int]:
+    """By distance, rounded up so that there are few; `FIRST_USE` for new conversations."""
+    counted = Counter({FIRST_USE: seen.first_uses})
+    for distance, num in seen.distances.items():
+        counted[str(rounded_distance(distance))] += num
+    return dict(counted)
 
 
 def _family(make: Any, name: str, text: str, labels: list[str], values: Iterable[tuple[tuple[str, ...], float]]) -> Any:

@@ -6,7 +6,9 @@ from prometheus_client.exposition import generate_latest
 
 from agentform.errors import InvalidInput
 from agentform.runtime.cache.statistics import CacheStatistics, TierStatistics
+from agentform.runtime.cache.working_set import WorkingSet, rounded_distance
 from agentform.telemetry import PrometheusObserver, export_cache, export_caches
+from agentform.telemetry.cache_scrape import read_cache_metrics
 
 
 def test_counters_are_read_at_each_scrape():
@@ -63,3 +65,39 @@ def test_a_second_export_is_refused():
     PrometheusObserver(registry=registry)
     with pytest.raises(InvalidInput, match="metrics of agents already"):
         PrometheusObserver(registry=registry)
+
+
+def test_who_came_back_after_how_many_others_is_exported_and_read_back():
+    registry = CollectorRegistry()
+    seen = WorkingSet(distances={0: 2, 9: 90, 1000: 5, 1001: 4}, first_uses=12)
+    statistics = CacheStatistics(
+        requests=113, lookup_tokens=1130, working_set=seen, position_bytes=64, snapshot_bytes=9
+    )
+    export_caches({"a": lambda: statistics, "b": lambda: statistics}, registry=registry)
+    read = read_cache_metrics(generate_latest(registry).decode())
+    assert read.working_set == WorkingSet(distances={0: 4, 9: 180, 1024: 18}, first_uses=24)
+    assert (read.position_bytes, read.snapshot_bytes, read.requests) == (64, 9, 226)
+
+
+@pytest.mark.parametrize("distance", [*range(40), 500, 4097, 70_000])
+def test_distances_are_rounded_up_by_a_sixteenth_at_most(distance):
+    assert distance <= rounded_distance(distance) <= distance * 17 / 16
+
+
+def test_a_server_of_sglang_is_read_too():
+    text = """\
+# TYPE sglang:prompt_tokens counter
+sglang:prompt_tokens_total{model_name="m"} 1200.0
+# TYPE sglang:cached_tokens counter
+sglang:cached_tokens_total{model_name="m",cache_source="device"} 500.0
+sglang:cached_tokens_total{model_name="m",cache_source="host"} 100.0
+# TYPE sglang:num_requests counter
+sglang:num_requests_total{model_name="m"} 7.0
+# TYPE sglang:evicted_tokens counter
+sglang:evicted_tokens_total{model_name="m"} 33.0
+# TYPE sglang:max_total_num_tokens gauge
+sglang:max_total_num_tokens{model_name="m"} 20000.0
+"""
+    read = read_cache_metrics(text)
+    assert (read.requests, read.lookup_tokens, read.hit_tokens) == (7, 1200, 600)
+    assert (read.evicted_tokens, read.capacity_tokens, read.working_set) == (33, 20_000, WorkingSet())

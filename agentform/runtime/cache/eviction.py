@@ -120,7 +120,7 @@ def _is_bare_leaf(node: RadixNode) -> bool:
 
 def _value(node: RadixNode, before: int, *, outlook: Outlook, now: float, recurrent: bool) -> tuple[_Rank, float]:
     """Sort key: whether it is superseded or pinned, and the value of the module docstring."""
-    rank: _Rank = _PINNED if node.pinned_until > now and outlook.soon else _PLAIN
+    rank: _Rank = _PINNED if node.is_awaited(now) and outlook.soon else _PLAIN
     if node.snapshot is None:
         return rank, 0.0 if recurrent else outlook.chance(node.last_used, now)
     if rank != _PINNED and not outlook.goes_back and is_superseded(node):

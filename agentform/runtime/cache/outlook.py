@@ -22,6 +22,8 @@ class Outlook:
     """Share of returns that come soon; the others come round."""
     round_since: float = -math.inf
     """What was used last before this time is not expected to come round any more."""
+    pause_s: float = 1.0
+    """Seconds from one use to the next, as those that come round are told apart by; 1 at most."""
     goes_back: bool = False
     """Whether conversations are taken up again before their end, as when a message is edited."""
 
@@ -30,7 +32,7 @@ class Outlook:
         age = max(0.0, now - last_used)
         expected = self.soon / (age + 1) ** 3
         if self.soon < 1 and last_used >= self.round_since:
-            expected += (1 - self.soon) / (last_used - self.round_since + 1)
+            expected += (1 - self.soon) / ((last_used - self.round_since) / self.pause_s + 1)
         return expected
 
 

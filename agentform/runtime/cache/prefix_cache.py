@@ -20,7 +20,7 @@ from agentform.runtime.cache.accounting import Ledger
 from agentform.runtime.cache.eviction import Cut, GiveUp, evict, is_shared, is_superseded
 from agentform.runtime.cache.handle import Lease
 from agentform.runtime.cache.position_pool import PagePool
-from agentform.runtime.cache.radix_tree import Match, RadixNode, RadixTree, upwards
+from agentform.runtime.cache.radix_tree import Match, RadixNode, RadixTree, num_whole_ends, upwards
 from agentform.runtime.cache.ranges import PositionRanges, count, cut, end_of, join
 from agentform.runtime.cache.state_slots import FreeSlots, StateSlot
 from agentform.runtime.cache.statistics import CacheStatistics, TierStatistics
@@ -100,7 +100,7 @@ class PrefixCache:
         node = match.node.deepest_snapshot() if self.is_recurrent else match.node
         if node is None or not node.end:
             return 0
-        node.pinned_until = max(node.pinned_until, self._tree.clock() + _EXPECTED_S)
+        node.expected_until = self._tree.clock() + _EXPECTED_S
         return node.end
 
     def spill_to(self, spill: Callable[[Sequence[Cut]], None]) -> None:
@@ -156,6 +156,7 @@ class PrefixCache:
         self._tree.lock(match.node)
         source = match.node.deepest_snapshot() if self.is_recurrent else None
         need = len(ids) - match.num_tokens + extra
+        (source or match.node).expected_until = 0.0  # others that wait here say so again
         self._hold(source)
         if need > self._available():
             self._release(source)
@@ -406,7 +407,7 @@ class PrefixCache:
         if node is None or node.snapshot is None or self._snapshot_positions <= self._pool.num_free:
             return
         on_the_way = itertools.takewhile(lambda each: each is not node, upwards(lease.node))
-        is_needed = node.snapshot.locks or node.pinned_until > self._tree.clock()
+        is_needed = node.snapshot.locks or node.is_awaited(self._tree.clock())
         if is_needed or node.end >= num_tokens or any(map(is_shared, (node, *on_the_way))):
             return
         path = node.path()
@@ -419,8 +420,10 @@ class PrefixCache:
 
     def _num_ends(self) -> int:
         """Conversations that could go on from where they ended."""
-        ends = (node for node in self._tree.nodes() if not node.children)
-        return sum(1 for node in ends if not self.is_recurrent or node.snapshot is not None)
+        if not self.is_recurrent:
+            return num_whole_ends(self._tree)
+        snapshots = {node for node in self._tree.nodes() if node.snapshot is not None}
+        return len(snapshots - {node.parent.deepest_snapshot() for node in snapshots if node.parent is not None})
 
     def _free_live(self, runs: PositionRanges) -> None:
         self._pool.free(runs)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from agentform._util.prefixes import common_prefix
 from agentform.runtime.cache.ranges import PositionRanges, count, cut, join
 
-__all__ = ["Match", "RadixNode", "RadixTree", "Snapshot", "upwards"]
+__all__ = ["Match", "RadixNode", "RadixTree", "Snapshot", "num_whole_ends", "upwards"]
 
 
 @dataclass(kw_only=True, slots=True)
@@ -41,7 +41,9 @@ class RadixNode:
     __slots__ = (
         "children",
         "end",
+        "expected_until",
         "forks",
+        "is_cut",
         "last_used",
         "locks",
         "parent",
@@ -63,8 +65,16 @@ class RadixNode:
         self.last_used = 0.0
         self.forks = 0
         """How often a second or later continuation was started at the end of this node."""
+        self.is_cut = False
+        """Whether tokens that stood behind what is left were given up."""
         self.pinned_until = 0.0
         """Time until which a conversation is expected back here."""
+        self.expected_until = 0.0
+        """Time until which a request that waits is expected to start here."""
+
+    def is_awaited(self, now: float) -> bool:
+        """Whether a conversation or a request is expected here."""
+        return max(self.pinned_until, self.expected_until) > now
 
     def deepest_snapshot(self) -> RadixNode | None:
         """The nearest node with a snapshot, from this one upwards."""
@@ -194,11 +204,13 @@ class RadixTree:
         assert leaf.snapshot is None, "a snapshot goes before its tokens"
         kept, runs = cut(leaf.runs, max(0, len(leaf.tokens) - num))
         leaf.end -= count(runs)
+        leaf.is_cut = True
         if kept:
             leaf.tokens, leaf.runs = leaf.tokens[: count(kept)], kept
         else:
             assert leaf.parent is not None
             del leaf.parent.children[leaf.tokens[0]]
+            leaf.parent.is_cut = True
         self._num_tokens -= count(runs)
         return runs
 
@@ -282,3 +294,20 @@ def _differing(offered: PositionRanges, owned: PositionRanges) -> PositionRanges
         _, offered = cut(offered, size)
         _, owned = cut(owned, size)
     return join(tuple(spare))
+
+
+def num_whole_ends(tree: RadixTree) -> int:
+    """Sequences that the tree holds to their end, those that were cut by the share that is left."""
+    whole: list[int] = []
+    left: list[int] = []
+    for node in tree.nodes():
+        if not node.children:
+            (left if node.is_cut else whole).append(_own_tokens(node))
+    usual = sum(whole) / len(whole) if whole else 1.0
+    return len(whole) + round(sum(min(1.0, num / usual) for num in left))
+
+
+def _own_tokens(leaf: RadixNode) -> int:
+    """Tokens since it parted from others."""
+    above = next((node for node in upwards(leaf) if len(node.children) > 1), None)
+    return leaf.end - (above.end if above is not None else 0)

@@ -23,7 +23,7 @@ __all__ = ["Cliff", "ReturnCurve", "cliff"]
 _MOST_KEYS = 1 << 16
 _REMEMBERED = 2048.0
 """Returns after which what was seen so far counts half."""
-_FEWEST_HELD = 8
+_FEWEST_HELD = 4
 _LEAST_GAIN = 0.1
 _USES_PER_LOOK = 16
 _RESUMED_SINCE = 256
@@ -100,7 +100,9 @@ class ReturnCurve:
         if found is None or found.gain < max(_LEAST_GAIN, 2 / math.sqrt(self._total)):
             return RECENCY
         times = [time for _, time in self._last_used.items()]
-        return Outlook(soon=found.near_share, round_since=times[-min(found.far, len(times))])
+        round_of = times[-min(found.far, len(times)) :]
+        pause_s = (round_of[-1] - round_of[0]) / max(1, len(round_of) - 1)
+        return Outlook(soon=found.near_share, round_since=round_of[0], pause_s=min(1.0, pause_s or 1.0))
 
 
 def _curve(distances: Mapping[int, float]) -> list[tuple[int, float]]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from agentform._util.lru import BoundedDict
 
-__all__ = ["ReuseDistances", "WorkingSet"]
+__all__ = ["ReuseDistances", "WorkingSet", "rounded_distance"]
 
 _MOST_KEYS = 1 << 16
 
@@ -49,6 +49,12 @@ class WorkingSet:
         ordered = sorted(self.distances.items())
         hits = itertools.accumulate(num for _, num in ordered)
         return [(distance + 1, total / self.uses) for (distance, _), total in zip(ordered, hits, strict=True)]
+
+
+def rounded_distance(distance: int) -> int:
+    """The distance up to the next of sixteen steps from one power of two to the next: few enough to be labels."""
+    step = 1 << max(0, distance.bit_length() - 5)
+    return -(-distance // step) * step
 
 
 class ReuseDistances:

@@ -167,12 +167,12 @@ class LlamaServer:
         if first is None and not most:
             first = await self._warmed(request, completion, prepared.deadline)
         if first is not None:
-            yield self._counted(first, request.conversation)
+            yield self._counted(first, request)
         nth = 0
         while not completion.done:
             async with aclosing(self._streamed(request, completion, grammar, prepared.deadline, nth)) as chunks:
                 async for chunk in chunks:
-                    yield self._counted(chunk, request.conversation)
+                    yield self._counted(chunk, request)
             nth += 1
 
     async def score(self, request: ScoreRequest) -> ScoreResult:
@@ -184,7 +184,7 @@ class LlamaServer:
         deadline = prepare_score(request, self._info)
         with self._in_flight.scope(deadline):
             result = await self._scores.ask(request)
-            self._counts.add(result.usage, request.conversation)
+            self._counts.add(result.usage, request.conversation, request.prompt_ids)
             return result
         raise DeadlineExceeded(f"the score of {len(request.branches)} branches was not done in {request.deadline_s} s")
 
@@ -313,9 +313,9 @@ class LlamaServer:
                 return
         raise ModelMismatch(f"{self._transport.where} no longer serves {self._served.name}; make a new engine")
 
-    def _counted(self, chunk: Chunk, conversation: str | None) -> Chunk:
+    def _counted(self, chunk: Chunk, request: GenerateRequest) -> Chunk:
         if chunk.usage is not None:
-            self._counts.add(chunk.usage, conversation)
+            self._counts.add(chunk.usage, request.conversation, request.prompt_ids)
         return chunk
 
 

@@ -157,7 +157,7 @@ class OpenAIServer:
                 chunk = await self._next_chunk(events, completion, deadline)
                 if chunk is not None:
                     if chunk.usage is not None:
-                        self._counts.add(chunk.usage, request.conversation)
+                        self._counts.add(chunk.usage, request.conversation, request.prompt_ids)
                     yield chunk
 
     async def score(self, request: ScoreRequest) -> ScoreResult:

@@ -15,23 +15,23 @@ from collections.abc import Iterator, Sequence
 from agentform.runtime.cache.eviction import Cut
 from agentform.runtime.cache.radix_tree import RadixNode, RadixTree
 from agentform.runtime.cache.ranges import count
-from benchmarks.cache.traces.policies import Policy, by_value, ours
-from benchmarks.cache.traces.sessions import Ask
+from agentform.runtime.scheduling.replay import TracedRequest, engine_places
+from benchmarks.cache.traces.policies import Policy, by_value
 
 __all__ = ["foresight"]
 
 _Uses = Sequence[float]
 
 
-def foresight(asks: Sequence[Ask]) -> Policy:
+def foresight(asks: Sequence[TracedRequest]) -> Policy:
     """The policy for these requests, with agentform's places for snapshots."""
-    return Policy(name="foresight", places=ours, give_up=_Foresight(asks))
+    return Policy(name="foresight", places=engine_places, give_up=_Foresight(asks))
 
 
 class _Foresight:
     """See `GiveUp`."""
 
-    def __init__(self, asks: Sequence[Ask]) -> None:
+    def __init__(self, asks: Sequence[TracedRequest]) -> None:
         self._uses: defaultdict[tuple[int, int], list[float]] = defaultdict(list)
         for ask in asks:
             for place, block in enumerate(ask.prompt):

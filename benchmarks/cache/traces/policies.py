@@ -5,19 +5,14 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from agentform.runtime.cache.eviction import Cut, GiveUp
 from agentform.runtime.cache.handle import Lease
 from agentform.runtime.cache.radix_tree import RadixNode, RadixTree
 from agentform.runtime.cache.ranges import count
-from agentform.runtime.scheduling.snapshot_placement import SnapshotPoints
-from benchmarks.cache.traces.sessions import Ask
+from agentform.runtime.scheduling.replay import Places, TracedRequest, engine_places
 
-__all__ = ["POLICIES", "Policy", "by_value", "least_recently_used", "ours"]
-
-Places: TypeAlias = Callable[[Lease, Ask, int], list[int]]
-"""Numbers of blocks behind which a snapshot is taken, of the prompt and then of the answer."""
+__all__ = ["POLICIES", "Policy", "by_value", "least_recently_used"]
 
 _GRID_TOKENS = 512
 
@@ -79,27 +74,17 @@ def _take(tree: RadixTree, node: RadixNode, num: int, recurrent: bool) -> list[C
     return cuts
 
 
-def ours(lease: Lease, ask: Ask, block: int) -> list[int]:
-    """What the engine does, in tokens; a block is the finest place that a trace knows."""
-    fork = lease.num_matched * block if lease.diverged else None
-    boundaries = [each * block for each in ask.boundaries]
-    points = SnapshotPoints.of(ask.num_prompt, boundaries, start=lease.start * block, fork=fork)
-    places = points.take(0, ask.num_prompt)
-    end = (len(ask.prompt) + len(ask.written)) * block
-    return sorted({each // block for each in (*places, *([end] if points.is_worth(end) else []))})
-
-
-def _grid(lease: Lease, ask: Ask, block: int) -> list[int]:
+def _grid(lease: Lease, ask: TracedRequest, block: int) -> list[int]:
     every = max(1, _GRID_TOKENS // block)
     return list(range(every, len(ask.prompt) + len(ask.written) + 1, every))
 
 
-def _end(lease: Lease, ask: Ask, block: int) -> list[int]:
+def _end(lease: Lease, ask: TracedRequest, block: int) -> list[int]:
     return [len(ask.prompt) + len(ask.written)]
 
 
 POLICIES = (
-    Policy(name="ours", places=ours, give_up=None),
+    Policy(name="ours", places=engine_places, give_up=None),
     Policy(name="grid", places=_grid, give_up=_in_bulk),
     Policy(name="end", places=_end, give_up=least_recently_used),
 )

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from agentform.cli.tables import Table
+from agentform.runtime.scheduling.replay import CacheShape, ReplayOutcome, TracedRequest, replay
 from benchmarks.cache.traces.foresight import foresight
 from benchmarks.cache.traces.policies import POLICIES, Policy
-from benchmarks.cache.traces.replay import Model, Outcome, replay
 from benchmarks.cache.traces.rounds import rounds
-from benchmarks.cache.traces.sessions import AGENT_BLOCK, MOONCAKE_BLOCK, Ask, agent_sessions, mooncake
+from benchmarks.cache.traces.sessions import AGENT_BLOCK, MOONCAKE_BLOCK, agent_sessions, mooncake
 from benchmarks.common.harness import RESULTS, Context
 
 __all__ = ["run"]
@@ -29,22 +29,23 @@ _ROUND_BLOCKS = 64
 _ROUND_ROOM = (64, 128, 256, 320, 400, 480)
 """Conversations that there is room for."""
 _OURS, _GRID, _END = POLICIES
-_HYBRID = Model(name="Qwen3-Next-like", token_bytes=24_600, snapshot_bytes=75_000_000)
-_ATTENTION = Model(name="attention only", token_bytes=98_304, snapshot_bytes=0)
+_HYBRID = CacheShape(token_bytes=24_600, snapshot_bytes=75_000_000)
+_ATTENTION = CacheShape(token_bytes=98_304, snapshot_bytes=0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Case:
     name: str
-    asks: Sequence[Ask]
-    model: Model
+    asks: Sequence[TracedRequest]
+    model: CacheShape
     block: int
     budgets_gb: Sequence[float]
     has_bars: bool = True
     has_foresight: bool = True
 
-    def outcome(self, policy: Policy, budget_bytes: float) -> Outcome:
-        return replay(self.asks, policy, self.model, block=self.block, budget_bytes=int(budget_bytes))
+    def outcome(self, policy: Policy, budget_bytes: float) -> ReplayOutcome:
+        shape = replace(self.model, block_tokens=self.block)
+        return replay(self.asks, shape, budget_bytes=int(budget_bytes), places=policy.places, give_up=policy.give_up)
 
     @cached_property
     def policies(self) -> Sequence[Policy]:
@@ -125,7 +126,7 @@ def _measure(case: _Case, *, quick: bool) -> dict[str, Any]:
     return figures
 
 
-def _figures(outcome: Outcome) -> dict[str, Any]:
+def _figures(outcome: ReplayOutcome) -> dict[str, Any]:
     statistics = outcome.statistics
     return {
         "hit_rate": outcome.hit_rate,

@@ -7,7 +7,8 @@ import random
 from collections.abc import Sequence
 from typing import Literal
 
-from benchmarks.cache.traces.sessions import AGENT_BLOCK, Ask
+from agentform.runtime.scheduling.replay import TracedRequest
+from benchmarks.cache.traces.sessions import AGENT_BLOCK
 
 __all__ = ["Order", "rounds"]
 
@@ -16,15 +17,15 @@ _PAUSE_S = 1.0
 _NAMES = 1_000_000
 
 
-def rounds(num: int, order: Order, *, passes: int, blocks: int = 64, seed: int = 0) -> list[Ask]:
+def rounds(num: int, order: Order, *, passes: int, blocks: int = 64, seed: int = 0) -> list[TracedRequest]:
     """`num` conversations of `blocks` blocks, each a block longer whenever it comes back; one request a second."""
     lengths = [blocks] * num
-    asks: list[Ask] = []
+    asks: list[TracedRequest] = []
     for at, number in enumerate(itertools.chain.from_iterable(_passes(num, order, passes, random.Random(seed)))):
         start, length = at * _PAUSE_S, lengths[number]
         lengths[number] += 1
         asks.append(
-            Ask(
+            TracedRequest(
                 conversation=str(number),
                 start_s=start,
                 end_s=start + _PAUSE_S / 2,

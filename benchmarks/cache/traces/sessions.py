@@ -6,11 +6,12 @@ import gzip
 import json
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["AGENT_BLOCK", "MOONCAKE_BLOCK", "Ask", "agent_sessions", "mooncake"]
+from agentform.runtime.scheduling.replay import TracedRequest
+
+__all__ = ["AGENT_BLOCK", "MOONCAKE_BLOCK", "agent_sessions", "mooncake"]
 
 AGENT_BLOCK = 64
 MOONCAKE_BLOCK = 512
@@ -18,30 +19,13 @@ _TOKENS_PER_S = 60.0
 """Speed assumed where a trace does not say how long an answer took."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ask:
-    """One request; lengths in tokens, `blocks` are hashes of its whole blocks."""
-
-    conversation: str | None
-    start_s: float
-    end_s: float
-    num_prompt: int
-    prompt: tuple[int, ...]
-    written: tuple[int, ...]
-    """Blocks that are whole once the answer stands, as far as the next request of the session repeats them."""
-    boundaries: tuple[int, ...] = ()
-    """In blocks: the end of system prompt and tools."""
-    calls: bool = False
-    """Whether it ends with a tool call, so that the conversation comes back when the tool has run."""
-
-
-def agent_sessions(path: Path, *, window_s: float, seed: int, limit: int | None = None) -> list[Ask]:
+def agent_sessions(path: Path, *, window_s: float, seed: int, limit: int | None = None) -> list[TracedRequest]:
     """Sessions that start at random within `window_s`; the pauses within a session are kept.
 
     Hashes are local to a session, so nothing is shared between sessions.
     """
     draw = random.Random(seed)
-    asks: list[Ask] = []
+    asks: list[TracedRequest] = []
     for number, session in enumerate(_lines(path)):
         if limit is not None and number >= limit:
             break
@@ -49,16 +33,16 @@ def agent_sessions(path: Path, *, window_s: float, seed: int, limit: int | None 
     return sorted(asks, key=lambda ask: ask.start_s)
 
 
-def mooncake(path: Path, *, limit: int | None = None) -> list[Ask]:
+def mooncake(path: Path, *, limit: int | None = None) -> list[TracedRequest]:
     """Requests of many users; hashes are global. Which conversation a request belongs to is not recorded."""
-    asks: list[Ask] = []
+    asks: list[TracedRequest] = []
     for number, request in enumerate(_lines(path)):
         if limit is not None and number >= limit:
             break
         start = request["timestamp"] / 1000
         prompt = tuple(request["hash_ids"][: request["input_length"] // MOONCAKE_BLOCK])
         asks.append(
-            Ask(
+            TracedRequest(
                 conversation=None,
                 start_s=start,
                 end_s=start + request["output_length"] / _TOKENS_PER_S,
@@ -70,7 +54,7 @@ def mooncake(path: Path, *, limit: int | None = None) -> list[Ask]:
     return asks
 
 
-def _session(number: int, session: dict[str, Any], offset: float) -> Iterator[Ask]:
+def _session(number: int, session: dict[str, Any], offset: float) -> Iterator[TracedRequest]:
     known: dict[int, int] = {}
 
     def named(hashes: Iterable[int]) -> tuple[int, ...]:
@@ -82,7 +66,7 @@ def _session(number: int, session: dict[str, Any], offset: float) -> Iterator[As
         prompt = named(request["hash_ids"][: request["in"] // AGENT_BLOCK])
         following = named(requests[index + 1]["hash_ids"]) if index + 1 < len(requests) else ()
         start = offset + request["t"]
-        yield Ask(
+        yield TracedRequest(
             conversation=session["id"],
             start_s=start,
             end_s=start + (request.get("api_time") or request["out"] / _TOKENS_PER_S),

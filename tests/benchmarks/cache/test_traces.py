@@ -5,15 +5,19 @@ import json
 
 import pytest
 
+from agentform.runtime.scheduling.replay import CacheShape, TracedRequest, replay
 from benchmarks.cache.traces.foresight import foresight
 from benchmarks.cache.traces.policies import POLICIES
-from benchmarks.cache.traces.replay import Model, replay
 from benchmarks.cache.traces.rounds import rounds
-from benchmarks.cache.traces.sessions import AGENT_BLOCK, Ask, agent_sessions
+from benchmarks.cache.traces.sessions import AGENT_BLOCK, agent_sessions
 
-HYBRID = Model(name="tiny", token_bytes=1, snapshot_bytes=3 * AGENT_BLOCK)
-ATTENTION = Model(name="tiny", token_bytes=1, snapshot_bytes=0)
+HYBRID = CacheShape(block_tokens=AGENT_BLOCK, token_bytes=1, snapshot_bytes=3 * AGENT_BLOCK)
+ATTENTION = CacheShape(block_tokens=AGENT_BLOCK, token_bytes=1, snapshot_bytes=0)
 UNLIMITED = 10**9
+
+
+def played(asks, policy, shape, *, budget_bytes):
+    return replay(asks, shape, budget_bytes=budget_bytes, places=policy.places, give_up=policy.give_up)
 
 
 def request(t, hashes, out):
@@ -52,20 +56,20 @@ def test_without_a_limit_a_turn_starts_where_its_policy_left_a_snapshot(trace, p
     """Turn two can start behind the answer, or at the grid; turn three shares ten blocks with the others."""
     asks = [ask for ask in agent_sessions(trace, window_s=0.0, seed=0) if ask.conversation == "a"]
     (chosen,) = [each for each in POLICIES if each.name == policy]
-    outcome = replay(asks, chosen, HYBRID, block=AGENT_BLOCK, budget_bytes=UNLIMITED)
+    outcome = played(asks, chosen, HYBRID, budget_bytes=UNLIMITED)
     assert outcome.hit_tokens == blocks * AGENT_BLOCK
     assert outcome.prompt_tokens == (20 + 25 + 20) * AGENT_BLOCK + 15
 
 
 def test_attention_alone_reuses_every_block_that_matches(trace):
     asks = [ask for ask in agent_sessions(trace, window_s=0.0, seed=0) if ask.conversation == "a"]
-    outcome = replay(asks, POLICIES[0], ATTENTION, block=AGENT_BLOCK, budget_bytes=UNLIMITED)
+    outcome = played(asks, POLICIES[0], ATTENTION, budget_bytes=UNLIMITED)
     assert outcome.hit_tokens == (22 + 10) * AGENT_BLOCK
 
 
 def test_a_request_without_room_counts_as_computed():
-    ask = Ask(conversation="a", start_s=0, end_s=1, num_prompt=640, prompt=tuple(range(10)), written=())
-    outcome = replay([ask, ask], POLICIES[0], HYBRID, block=AGENT_BLOCK, budget_bytes=5 * AGENT_BLOCK)
+    ask = TracedRequest(conversation="a", start_s=0, end_s=1, num_prompt=640, prompt=tuple(range(10)), written=())
+    outcome = played([ask, ask], POLICIES[0], HYBRID, budget_bytes=5 * AGENT_BLOCK)
     assert (outcome.num_refused, outcome.hit_tokens, outcome.prompt_tokens) == (2, 0, 1280)
 
 
@@ -75,10 +79,7 @@ def test_foresight_finds_what_the_optimum_finds_of_conversations_that_come_round
     asks = rounds(num, "in sequence", passes=6, blocks=4)
     budget = room * (8 + 3) * AGENT_BLOCK
     ours, _, end = POLICIES
-    rates = [
-        replay(asks, policy, HYBRID, block=AGENT_BLOCK, budget_bytes=budget).hit_rate
-        for policy in (foresight(asks), ours, end)
-    ]
+    rates = [played(asks, policy, HYBRID, budget_bytes=budget).hit_rate for policy in (foresight(asks), ours, end)]
     assert rates[0] > 5 / 6 * (room - 1) / (num - 1) - 0.05
     assert rates[0] * 1.02 > rates[1] > 0.8 * rates[0]
     assert rates[2] == 0.0

@@ -28,3 +28,20 @@ def test_conversations_that_were_used_longest_ago_are_forgotten(monkeypatch):
     for name in ("a", "b", "a", "c"):
         made.add(Usage(prompt_tokens=1), name)
     assert set(made.statistics().conversations) == {"a", "c"}
+
+
+def test_who_came_back_and_why_a_prompt_was_missed_is_told_as_far_as_it_is_known():
+    made = UsageTotals()
+    first, second = tuple(range(500)), tuple(range(1000, 1500))
+    made.add(Usage(prompt_tokens=500, cached_tokens=0), "a", first)
+    made.add(Usage(prompt_tokens=500, cached_tokens=0), "b", second)
+    made.add(Usage(prompt_tokens=700, cached_tokens=480), "a", (*first, *range(200)))
+    made.add(Usage(prompt_tokens=700, cached_tokens=64), "b", (*second, *range(200)))
+    made.add(Usage(prompt_tokens=900, cached_tokens=0), "a", tuple(range(5000, 5900)))
+    made.add(Usage(prompt_tokens=900, cached_tokens=880), "b", (*second, *range(400)))
+    made.add(Usage(prompt_tokens=900, cached_tokens=0), "b")
+    found = made.statistics()
+    assert found.misses == {"cold": 2, "new": 1, "evicted": 1, "rewritten": 1, "lost": 1}
+    assert found.conversations["a"].misses == {"cold": 1, "new": 1, "rewritten": 1}
+    assert found.working_set.first_uses == 2
+    assert found.working_set.distances == {1: 4}

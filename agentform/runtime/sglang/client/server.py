@@ -181,7 +181,7 @@ class SGLangServer:
             matcher=grammar.matcher() if grammar is not None and self._reads_lark else None,
         )
         if (whole := completion.begin()) is not None:
-            yield self._counted(whole, request.conversation)
+            yield self._counted(whole, request)
             return
         replies = self._transport.events("/generate", body, headers=_routing(request.conversation))
         is_running = True  # at the server, as far as is known
@@ -195,7 +195,7 @@ class SGLangServer:
                     if not is_running:
                         await self._read_to_end(replies)
                     if chunk is not None:
-                        yield self._counted(chunk, request.conversation)
+                        yield self._counted(chunk, request)
         except EngineUnavailable:
             is_running = False
             raise
@@ -214,7 +214,7 @@ class SGLangServer:
         self._check_room(len(request.prompt_ids) + max((len(branch.path) for branch in request.branches), default=0))
         with self._in_flight.scope(deadline):
             result = await self._scores.ask(request, _routing(request.conversation))
-            self._counts.add(result.usage, request.conversation)
+            self._counts.add(result.usage, request.conversation, request.prompt_ids)
             return result
         raise DeadlineExceeded(f"the score of {len(request.branches)} branches was not done in {request.deadline_s} s")
 
@@ -318,9 +318,9 @@ class SGLangServer:
         if not isinstance(model, dict) or identity_of(cast("dict[str, Any]", model)) != self._served.identity:
             raise ModelMismatch(f"{self._transport.where} no longer serves {self._served.name}; make a new engine")
 
-    def _counted(self, chunk: Chunk, conversation: str | None) -> Chunk:
+    def _counted(self, chunk: Chunk, request: GenerateRequest) -> Chunk:
         if chunk.usage is not None:
-            self._counts.add(chunk.usage, conversation)
+            self._counts.add(chunk.usage, request.conversation, request.prompt_ids)
         return chunk
 
 

@@ -136,7 +136,7 @@ class SGLangEngine:
         if scope.cancelled_caught:
             raise DeadlineExceeded(f"the score of {len(request.branches)} branches was not done by its deadline")
         result = reading.result()
-        self._counts.add(result.usage, request.conversation)
+        self._counts.add(result.usage, request.conversation, request.prompt_ids)
         return result
 
     def expect_return(self, conversation: str, *, after: str) -> None:
@@ -215,7 +215,7 @@ class SGLangEngine:
 
     def _counted(self, chunk: Chunk, request: GenerateRequest) -> Chunk:
         if chunk.usage is not None:
-            self._counts.add(chunk.usage, request.conversation)
+            self._counts.add(chunk.usage, request.conversation, request.prompt_ids)
         return chunk
 
 
