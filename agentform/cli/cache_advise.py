@@ -69,7 +69,7 @@ class Workload:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Way:
+class _Keeping:
     """One way to keep conversations, and what it finds."""
 
     name: str
@@ -217,7 +217,7 @@ def _room_table(load: Workload) -> Table:
     return table
 
 
-def _ways(load: Workload, sizes: Mapping[str, int]) -> Sequence[_Way]:
+def _ways(load: Workload, sizes: Mapping[str, int]) -> Sequence[_Keeping]:
     """The present one first, then from the most exact on."""
     assert load.budget_bytes is not None, "no budget"
     present = load.snapshot_bytes or 0
@@ -228,7 +228,7 @@ def _ways(load: Workload, sizes: Mapping[str, int]) -> Sequence[_Way]:
     if load.token_bytes:
         kept += [(f"{name}, kv_bits=8", round(load.token_bytes * _EIGHT_BITS), size) for name, size in every.items()]
     return [
-        _Way(
+        _Keeping(
             name=name,
             conversation_bytes=load.trace.mean_tokens * each + size,
             rate=load.rate(
@@ -248,7 +248,7 @@ def _most(load: Workload) -> float:
     return load.rate(budget_bytes=_ROOM_FOR_ALL, token_bytes=max(1, load.token_bytes), snapshot_bytes=snapshot)
 
 
-def _way_table(ways: Sequence[_Way], budget_bytes: int) -> Table:
+def _way_table(ways: Sequence[_Keeping], budget_bytes: int) -> Table:
     table = Table("kept", "bytes a conversation", "room for", "found", title=f"In {budget_bytes:,} bytes")
     for way in ways:
         room = int(budget_bytes / max(1.0, way.conversation_bytes))
@@ -256,7 +256,7 @@ def _way_table(ways: Sequence[_Way], budget_bytes: int) -> Table:
     return table
 
 
-def _verdict(ways: Sequence[_Way], *, most: float) -> str:
+def _verdict(ways: Sequence[_Keeping], *, most: float) -> str:
     """What to change, the least lossy of what finds as much."""
     now = ways[0].rate
     if now >= most - _SAME:
