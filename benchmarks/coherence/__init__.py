@@ -26,11 +26,10 @@ __all__ = ["WAYS", "add_arguments", "run"]
 
 WAYS: Mapping[str, Mapping[str, Any]] = {
     "as it is": {},
-    "own order": {"symmetry": 0},
-    "symmetry 64": {"symmetry": 64},
-    "exact": {"symmetry": "exact"},
     "no prior": {"calibration": 0.0},
-    "exact, no prior": {"symmetry": "exact", "calibration": 0.0},
+    "own order": {"symmetry": 0},
+    "symmetry 256": {"symmetry": 256},
+    "symmetry 256, no prior": {"symmetry": 256, "calibration": 0.0},
 }
 """By name, what differs from the model's own settings."""
 _Rows: TypeAlias = Mapping[str, Sequence[labelled.Labelled]]
