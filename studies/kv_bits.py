@@ -25,7 +25,7 @@ __all__ = ["run"]
 
 _BUDGET_BYTES = 1 << 28
 _MODELS = (("smollm2-135m", "torch"), ("smollm2-135m", "llama_cpp"), ("qwen2.5-coder-0.5b", "llama_cpp"))
-_NEEDLE_TOKENS, _NEEDLES = 4096, 40
+_NEEDLE_TOKENS, _NEEDLES = 4096, 16
 _TIMED_TOKENS, _TIMED_ROUNDS, _WRITTEN = 768, 3, 32
 
 
