@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("--model", default="smollm2-135m")
     arguments = parser.parse_args()
     engine = load_engine(arguments.model)
-    decider = load_decider(arguments.decider or EngineDecisions(engine), timeout_s=60)
+    decider = load_decider(arguments.decider or EngineDecisions(engine), timeout_s=300)
     filled = fill_sync(engine, "My parcel has not arrived and I need it tomorrow!", Ticket, decider=decider)
     print(filled.value)
     for leaf in filled.evidence:

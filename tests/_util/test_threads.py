@@ -31,9 +31,16 @@ async def test_a_kind_whose_threads_all_wait_keeps_no_other_from_its_work(go_on)
 
 
 async def test_a_thread_that_is_left_counts_until_it_ends(go_on):
-    one = Threads("one", 1)
-    with anyio.move_on_after(0.02):
-        await one.run(go_on.wait, PATIENCE_S)
+    one, begun = Threads("one", 1), threading.Event()
+
+    def wait() -> None:
+        begun.set()
+        go_on.wait(PATIENCE_S)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(one.run, wait)
+        assert await anyio.to_thread.run_sync(begun.wait, PATIENCE_S)
+        group.cancel_scope.cancel()
     with anyio.move_on_after(0.02) as waited:
         await one.run(lambda: None)
     assert waited.cancelled_caught

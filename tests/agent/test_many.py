@@ -16,6 +16,7 @@ from typing import Literal
 import anyio
 import pytest
 
+import agentform.agent.run as run_module
 from agentform.agent.agent import Agent
 from agentform.agent.conversation import Conversation
 from agentform.agent.sqlite_store import SQLiteStore
@@ -139,7 +140,8 @@ def threads_that_stay(before: set[threading.Thread]) -> list[threading.Thread]:
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_two_hundred_agents_at_once(backend, tmp_path):
+def test_two_hundred_agents_at_once(backend, tmp_path, monkeypatch):
+    monkeypatch.setattr(run_module, "_SAVE_S", PATIENCE_S)  # fifty transactions on one file, also of a busy machine
     shop = Shop()
     store = SQLiteStore(tmp_path / "talks.sqlite", busy_s=60)
     conversations: dict[int, Conversation] = {}

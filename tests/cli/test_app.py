@@ -17,7 +17,7 @@ from agentform.messages import Usage
 
 def run(*arguments: str, cwd=None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "agentform", *arguments], capture_output=True, text=True, timeout=240, cwd=cwd
+        [sys.executable, "-m", "agentform", *arguments], capture_output=True, text=True, timeout=580, cwd=cwd
     )
 
 

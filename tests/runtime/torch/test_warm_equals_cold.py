@@ -48,6 +48,7 @@ def write(folder, family):
     return write_tiny_model(folder) if family == "llama" else write_tiny_hybrid(folder, family)
 
 
+@pytest.mark.timeout(1500)  # minutes on a core that others keep busy
 @pytest.mark.parametrize(
     ("family", "host"),
     [*((family, 0) for family in ("llama", *FAMILIES)), *((family, 1 << 18) for family in ("llama", "qwen3_next"))],
