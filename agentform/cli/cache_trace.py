@@ -7,7 +7,8 @@ A trace is a text file of JSON objects, one a line, in the order in which reques
 `tokens` in place of the first two is the length of a conversation of whose end nothing was written by the model.
 `shared_tokens` begin every conversation that has as many, such as system prompt and tools. `time` (seconds) is when a
 request came, `seconds` how long it took; without the first they come one after the other, without the second an answer
-takes what it usually does; `finish_reason` is that of OpenAI's interface. Other keys are not read.
+takes what it usually does; after a `finish_reason` of "tool_calls" the conversation waits for a tool. Other
+keys are not read.
 """
 
 from __future__ import annotations
@@ -140,7 +141,6 @@ def _numbered(lines: Iterable[_Line], block: int) -> Iterator[TracedRequest]:
             prompt=(*ids[:prompt], *range(own + shared, own + prompt)),
             written=tuple(range(own + prompt, own + end)),
             boundaries=(shared,) if 0 < shared < prompt else (),
-            ends_turn=line.finish != "length",
             calls=line.finish == "tool_calls",
         )
 

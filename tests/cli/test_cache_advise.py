@@ -209,7 +209,6 @@ def test_what_is_said_of_a_trace_is_what_the_engine_then_finds(tmp_path, monkeyp
                     "shared_tokens": len(shared),
                     "time": now[0],
                     "seconds": 0,
-                    "finish_reason": "length" if answer.last.finish == "length" else "stop",
                 }
             )
         counted.append(engine.statistics().hit_rate)

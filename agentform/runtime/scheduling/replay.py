@@ -36,8 +36,6 @@ class TracedRequest:
     """Blocks that are whole once the answer stands."""
     boundaries: tuple[int, ...] = ()
     """In blocks: places that the caller names, such as the end of system prompt and tools."""
-    ends_turn: bool = True
-    """Whether the answer was ended by the model, and not by a limit."""
     calls: bool = False
     """Whether it ends with a tool call, so that the conversation comes back when the tool has run."""
 

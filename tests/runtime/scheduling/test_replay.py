@@ -27,7 +27,7 @@ def come_round(num, *, pause_s=1.0):
 @pytest.mark.parametrize("pause_s", [1.0, 0.002])
 @pytest.mark.parametrize("snapshot_bytes", [0, 512])
 @pytest.mark.parametrize("room", [4, 6, 9])
-def test_nine_tenths_of_what_could_be_found_are_found_of_ten(room, snapshot_bytes, pause_s):
+def test_most_of_what_could_be_found_is_found_of_ten(room, snapshot_bytes, pause_s):
     """With room for C of N that come round C - 1 of N - 1 can be found (Belady)."""
     shape = CacheShape(token_bytes=16, snapshot_bytes=snapshot_bytes)
     budget = room * (TOKENS * shape.token_bytes + snapshot_bytes)
