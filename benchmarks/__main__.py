@@ -9,6 +9,7 @@ __all__ = ["BENCHMARKS"]
 
 BENCHMARKS = {
     "attack": "benchmarks.attack",
+    "bfcl": "benchmarks.bfcl",
     "clients": "benchmarks.clients",
     "coherence": "benchmarks.coherence",
     "conversation": "benchmarks.cache.conversation",

@@ -125,4 +125,4 @@ def _meaning(option: JsonValue, said: str) -> str:
     """What two options have in common that are the same one: what is said of them, or their text where nothing is."""
     text = said or (option if isinstance(option, str) else dumps(option))
     kind = "said" if said else type(option).__name__
-    return f"{kind} {' '.join(text.casefold().split())}"
+    return f"{kind} {' '.join(text.split())}"

@@ -82,6 +82,7 @@ def test_what_can_be_run_has_a_name():
         )
     }
     inside = {
+        "benchmarks.bfcl.report",
         "benchmarks.peers.benchmark",
         "benchmarks.cache.traces.report",
         "studies.forms.parts",

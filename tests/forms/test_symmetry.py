@@ -51,11 +51,15 @@ def test_levels_from_the_last_to_the_first_are_the_same_question():
 
 
 def test_an_option_that_stands_twice_shares_its_probability():
-    for options, notes in ((["a", "b", "A "], []), (["a", "b", "c"], ["x", "y", "X"]), (["a", "b", "a"], [])):
+    for options, notes in ((["a", "b", "a "], []), (["a", "b", "c"], ["x", "y", "x"]), (["a", "b", "a"], [])):
         [*ways] = ways_of(OneOf("?", options, notes))
         assert [len(way.told) for way in ways] == [2, 2]
         scores = ways[0].spread([0.0, 0.0])
         assert scores[0] == scores[2] < scores[1] == 0.0
+
+
+def test_options_that_differ_in_case_are_two():
+    assert len(ways_of(OneOf("?", ["US", "us", "EU"]))[0].told) == 3
 
 
 def test_what_says_the_same_of_all_options_is_asked_as_it_is():
