@@ -36,6 +36,8 @@ __all__ = [
 _EIGHT_BITS = 34 / 64
 """Of KV in 16 bits: 32 numbers in a byte each, and a scale of two."""
 _SLOTS = 8
+_ROOMS = 64
+"""The least room that is tried is so many times smaller than what all need."""
 _SAME = 0.01
 """Rates that are closer are not told apart."""
 _ROOM_FOR_ALL = 1 << 62
@@ -89,13 +91,16 @@ def advise(console: Console, load: Workload, sizes: Mapping[str, int]) -> None:
         )
         return
     console.print(_facts(load))
-    console.print(_room_table(load))
+    with console.status("the requests are played with more and more room …"):
+        rooms = _room_table(load)
+    console.print(rooms)
     if load.budget_bytes is None or (load.snapshot_bytes is None and not load.token_bytes):
         console.print("Without a budget and a model (or statistics of an engine) this is all that can be said.")
         return
-    ways = _ways(load, sizes)
+    with console.status("the requests are played in the budget …"):
+        ways, most = _ways(load, sizes), _most(load)
     console.print(_way_table(ways, load.budget_bytes))
-    console.print(_verdict(ways, most=_most(load)))
+    console.print(_verdict(ways, most=most))
 
 
 def advise_from(
@@ -210,7 +215,8 @@ def _room_table(load: Workload) -> Table:
     """What is found with room for so many conversations, at powers of two, and where it ends."""
     most = load.trace.working_set.slots_needed
     table = Table("room for", "found", "", title="Prompt tokens found, by how many conversations there is room for")
-    for slots in sorted({most, *(2**power for power in range(most.bit_length()))}):
+    powers = (2**power for power in range(most.bit_length()))
+    for slots in sorted({most, *(each for each in powers if each * _ROOMS >= most)}):
         room = max(1, round(slots * load.trace.mean_tokens))
         rate = load.rate(budget_bytes=room, token_bytes=1, snapshot_bytes=0)
         table.add_row(f"{slots:,}", f"{rate:.1%}", "█" * round(rate * 40))

@@ -30,11 +30,11 @@ __all__ = ["Trace", "read_trace", "stream_like"]
 _PAUSE_S = 1.0
 _TOKENS_PER_S = 60.0
 """Assumed of answers, whose time a trace does not tell."""
-_MOST_NUMBERS = 8_000_000
+_MOST_NUMBERS = 1_000_000
 """So many blocks of all prompts are played; longer traces are played in larger blocks."""
 _NUMBERS = 1 << 32
 """Of a conversation, so that none has another's."""
-_MOST_USES = 20_000
+_MOST_USES = 4_000
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -196,7 +196,12 @@ def test_what_is_said_of_a_trace_is_what_the_engine_then_finds(tmp_path, monkeyp
 
     async def talk(engine):
         for name in ORDERS[order]:
-            prompt = (*prompts.get(name, shared), *draw.choices(range(20, 90), k=40 if name not in prompts else 9))
+            new = (
+                draw.choices(range(20, 90), k=9)
+                if name in prompts
+                else (100 + name, *draw.choices(range(20, 90), k=39))
+            )
+            prompt = (*prompts.get(name, shared), *new)
             options = {"conversation": str(name), "boundaries": (len(shared),)}
             now[0] += 1.0
             answer = await complete(engine, prompt, 6, **options)
@@ -205,7 +210,7 @@ def test_what_is_said_of_a_trace_is_what_the_engine_then_finds(tmp_path, monkeyp
                 {
                     "conversation": name,
                     "prompt_tokens": len(prompt),
-                    "completion_tokens": max(0, len(answer.token_ids) - 1),  # the last is not computed
+                    "completion_tokens": len(answer.token_ids) - (answer.last.finish == "length"),  # computed
                     "shared_tokens": len(shared),
                     "time": now[0],
                     "seconds": 0,

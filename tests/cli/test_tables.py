@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from agentform import Usage
-from agentform.cli.cache_advise import Workload, _curve_table, _size_table
+from agentform.cli.cache_advise import Workload, _room_table, _way_table, _ways, advise
 from agentform.cli.cache_horizons import _layer_table, _policy_table
 from agentform.cli.cache_stats import folder_view, show_statistics, statistics_view
+from agentform.cli.cache_trace import stream_like
 from agentform.cli.demo.view import Cost, cost_table, evidence_table
 from agentform.cli.plan import show_plan
 from agentform.cli.tables import Table
@@ -164,10 +165,12 @@ def test_the_horizons_of_a_model(width):
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_what_a_cache_of_another_size_would_do(width):
-    seen = WorkingSet(distances={3: 5, 900: LARGE}, first_uses=9)
-    load = Workload(working_set=seen, mean_tokens=LARGE, budget_bytes=LARGE**2, token_bytes=1000, snapshot_bytes=LARGE)
-    check(_curve_table(seen), width, ["100.0%", "901"])
-    check(_size_table(load, {"a codec of a long name": LARGE, "exact": LARGE * 10}), width, ["exact", "conversation"])
+    seen = WorkingSet(distances={3: 5, 900: 900}, first_uses=901)
+    load = Workload(trace=stream_like(seen, 9), budget_bytes=LARGE**2, token_bytes=LARGE, snapshot_bytes=LARGE)
+    check(_room_table(load), width, ["room", "901"])
+    ways = _ways(load, {"a codec of a long name": LARGE, "exact": LARGE * 10})
+    check(_way_table(ways, LARGE**2), width, ["kv_bits=8", "conversation"])
+    check(lambda console: advise(console, load, {"exact": LARGE}), width)
 
 
 cells = st.text("abc 1,.", min_size=1, max_size=12).map(str.strip).filter(bool)

@@ -24,6 +24,7 @@ expected soon, since all come round, pins would hold just what comes back last, 
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -63,14 +64,15 @@ class GiveUp(Protocol):
 def evict(tree: RadixTree, num: int, *, recurrent: bool, outlook: Outlook = RECENCY) -> list[Cut]:
     """Give up at least `num` positions if that many are unlocked, least valuable first."""
     value_of = partial(_value, outlook=outlook, now=tree.clock(), recurrent=recurrent)
-    heap = [(*value_of(node, before), id(node), node) for node, before in _evictable(tree)]
+    order = itertools.count()  # of what is worth the same: the same goes whenever the same was asked
+    heap = [(*value_of(node, before), next(order), node) for node, before in _evictable(tree)]
     heapq.heapify(heap)
     given: list[Cut] = []
     while num > 0 and heap:
-        *known, _, node = heapq.heappop(heap)
+        *known, place, node = heapq.heappop(heap)
         value = value_of(node, _before(node))
         if value > tuple(known):  # what was given up since made it worth more
-            heapq.heappush(heap, (*value, id(node), node))
+            heapq.heappush(heap, (*value, place, node))
             continue
         parent = node.parent
         cuts = _give_up(tree, node, num, whole=recurrent)
@@ -78,7 +80,7 @@ def evict(tree: RadixTree, num: int, *, recurrent: bool, outlook: Outlook = RECE
         given += cuts
         # A parent with a snapshot of its own is in the heap already, valued as an inner node.
         if parent is not None and parent.parent is not None and _is_bare_leaf(parent):
-            heapq.heappush(heap, (*value_of(parent, 0), id(parent), parent))
+            heapq.heappush(heap, (*value_of(parent, 0), next(order), parent))
     return given
 
 
